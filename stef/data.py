@@ -1,0 +1,107 @@
+"""Loads what people edit or translate (lexicons, function lists, weights, zones) into frozen values for the pure part."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import yaml
+
+from stef.lexicon import Lexicon, build
+from stef.weights import Weights
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def resource(name: str) -> Any:  # noqa: ANN401 - YAML is untyped; each caller reads it into a frozen value
+    """Read a YAML file of the package."""
+    text = resources.files("stef.resources").joinpath(name).read_text(encoding="utf-8")
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader either way
+
+
+@cache
+def zone(name: str) -> ZoneInfo | None:
+    """The time zone of that IANA name, or None when there is none of that name."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+@cache
+def lexicon(language: str) -> Lexicon:
+    """The words of a language (ISO 639-1).
+
+    Raises:
+        FileNotFoundError: There are none for it.
+    """
+    table = resource(f"lexicon.{language}.yaml")
+    return build(table["language"], table["phrases"])
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionSign:
+    """A sign that a text speaks to the judge; signs of one text whose weights reach 1 make a finding.
+
+    Attributes:
+        name: Unique.
+        weight: 1.0 is enough by itself.
+        what: In a few words, for the finding.
+        pattern: Searched in folded text.
+    """
+
+    name: str
+    weight: float
+    what: str
+    pattern: re.Pattern[str]
+
+
+@cache
+def injection_signs() -> tuple[InjectionSign, ...]:
+    """The signs of `injection.yaml`, `{words}` of its word lists filled in."""
+    content = resource("injection.yaml")
+    words: dict[str, str] = {}
+    for name, forms in content["words"].items():
+        words[name] = f"(?:{'|'.join(forms)})"
+    return tuple(
+        InjectionSign(
+            name=str(row["name"]),
+            weight=float(row["weight"]),
+            what=str(row["what"]),
+            pattern=_pattern(str(row["pattern"]), words),
+        )
+        for row in content["signs"]
+    )
+
+
+def _pattern(text: str, words: dict[str, str]) -> re.Pattern[str]:
+    """Fill in word lists; a space stands for any white space."""
+    filled = re.sub(r"\{([a-z]+)\}", lambda found: words[found[1]], text)
+    return re.compile(re.sub(r" (\??)", lambda found: r"\s*" if found[1] else r"\s+", filled), re.MULTILINE)
+
+
+@cache
+def denied_functions() -> Mapping[str, str]:
+    """Functions that no agent's statement should call, lower-case, with what they do."""
+    return MappingProxyType({name: kind for kind, names in resource("functions.yaml").items() for name in names})
+
+
+@cache
+def weights() -> Weights:
+    """The offline model that is shipped."""
+    content = resource("weights.yaml")
+    return Weights(
+        name=content["name"],
+        digest=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16],
+        intercept=float(content["intercept"]),
+        terms=MappingProxyType(content["terms"]),
+        thresholds=MappingProxyType(content["thresholds"]),
+    )

@@ -1,0 +1,53 @@
+"""What a judge is given, and what it must be able to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from stef.apprules import NO_RULES, AppRules
+from stef.record import QueryRecord
+from stef.result import Alignment, Evidence, Expansion, Finding, JudgeKind, Judgement, Normalization, Specs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCase:
+    """One record with everything that the symbolic side found.
+
+    Attributes:
+        record: As read; its texts are untrusted.
+        statement: The SQL to be scored, comments removed.
+        specs: What the three texts ask for.
+        findings: Safety, policy and hostile-input findings.
+    """
+
+    record: QueryRecord
+    statement: str
+    specs: Specs
+    alignment: Alignment
+    evidence: Evidence
+    expansion: Expansion | None = None
+    normalizations: tuple[Normalization, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rules: AppRules = NO_RULES
+
+
+class Judge(Protocol):
+    """Gives verdicts.
+
+    Attributes:
+        kind: For results.
+        identity: Everything about it that decides a verdict (prompt digest, model, parameters); part of the
+            `scoring_config`. "" for offline.
+    """
+
+    kind: JudgeKind
+    identity: str
+
+    async def judge(self, case: JudgeCase) -> Judgement:
+        """Judge one case.
+
+        Raises:
+            JudgeError: There is no verdict, and none may be made up.
+        """
+        ...

@@ -1,0 +1,219 @@
+"""Aggregates that a question asks for, and the columns that it wants to see."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from stef.lexicon import Kind
+from stef.nl.tokens import Form, Reading
+from stef.spec import Aggregation, Projection
+
+_PERCENTILE = re.compile(r"p(\d{2}(?:\.\d+)?)|(\d{2}(?:\.\d+)?)(?:st|nd|rd|th)?", re.IGNORECASE)
+_MOST_COLUMNS = 12
+
+
+def aggregates(r: Reading) -> list[Aggregation]:
+    """All aggregates, left to right."""
+    found: list[Aggregation] = []
+    i = 0
+    while i < len(r):
+        read = _count(r, i) or _percentile(r, i) or _ratio(r, i) or _function(r, i) or _extreme(r, i)
+        if read is None:
+            i += 1
+            continue
+        i, aggregation = read
+        found.append(aggregation)
+    for k in range(len(found) - 2, -1, -1):
+        found[k] = _shared(found[k], found[k + 1])
+    return found
+
+
+def _shared(left: Aggregation, right: Aggregation) -> Aggregation:
+    """Give "average, minimum and maximum age" one object for all three."""
+    near = left.span is not None and right.span is not None and right.span.start - left.span.end <= 6
+    if left.of or not near or left.function == "count":
+        return left
+    return replace(left, of=right.of, certainty=max(left.certainty, 0.75))
+
+
+def _built(r: Reading, i: int, end: int, function: str, certainty: float) -> tuple[int, Aggregation]:
+    start = r.skip(end, Kind.ARTICLE, Kind.OF, Kind.PERIODIC)
+    different = r.mark(start, Kind.DISTINCT)
+    start = r.skip(start, Kind.DISTINCT, Kind.ARTICLE, Kind.OF)
+    stop = nouns_end(r, start)
+    return max(end, start), Aggregation(
+        function=function,
+        of=r.words(start, stop) if stop > start else "",
+        distinct=different is not None,
+        certainty=certainty,
+        text=r.source(i, max(stop, end)),
+        span=r.span(i, max(stop, end)),
+    )
+
+
+def nouns_end(r: Reading, i: int) -> int:
+    """The token behind a run of up to four nouns; states and values before a noun are left to the filters."""
+    end = i
+    while (
+        end < len(r)
+        and end - i < 4
+        and (
+            (r.is_noun(end) if end == i else r.continues(end))
+            or (end > i and r.has(end, Kind.OF) and r.is_noun(end + 1))
+        )
+    ):
+        end += 1
+    return end
+
+
+def _count(r: Reading, i: int) -> tuple[int, Aggregation] | None:
+    mark = r.mark(i, Kind.COUNT)
+    if mark is None or r.has(r.skip(mark.end, Kind.ARTICLE), Kind.COUNT):
+        return None
+    if r.low(i) == "how" and r.has(mark.end, Kind.RATIO):
+        return _built(r, i, mark.end + 1, "ratio", 0.8)
+    if r.low(i) == "how":
+        return _built(r, i, mark.end, "count", 0.9)
+    if r.low(i) in {"count", "counts"} and not r.opens(i) and not r.has(i + 1, Kind.OF) and mark.end == i + 1:
+        return _built(r, i, mark.end, "count", 0.6)
+    if r.low(i) in {"number", "numbers"} and r.is_noun(i - 1) and not r.has(i - 1, Kind.ASK):
+        return _built(r, i, mark.end, "count", 0.3)  # "phone number of"
+    compared = r.has(i - 1, Kind.SUPERLATIVE, Kind.ORDER, Kind.BY) or r.has(i - 2, Kind.SUPERLATIVE)
+    return _built(r, i, mark.end, "count", 0.45 if compared else 0.75)
+
+
+def _percentile(r: Reading, i: int) -> tuple[int, Aggregation] | None:
+    number = _PERCENTILE.fullmatch(r[i].text)
+    if number is None or not (number[1] or r.low(i + 1) in {"percentile", "quantile"}):
+        return None
+    return _built(r, i, i + 1 if number[1] else i + 2, "percentile", 0.85)
+
+
+def _ratio(r: Reading, i: int) -> tuple[int, Aggregation] | None:
+    mark = r.mark(i, Kind.RATIO)
+    if mark is None or r[i - 1].form is Form.NUMBER:
+        return None
+    if r.low(i) == "percentage" and r.low(i - 1) == "a" and r.low(i - 2) == "as":
+        return _built(r, i, mark.end, "ratio", 0.7)
+    return _built(
+        r,
+        i,
+        mark.end,
+        "ratio",
+        0.5 if r.low(i) in {"share", "percent", "ratio"} and not r.has(mark.end, Kind.OF) else 0.8,
+    )
+
+
+def _function(r: Reading, i: int) -> tuple[int, Aggregation] | None:
+    mark = r.mark(i, Kind.AGGREGATE)
+    if mark is None:
+        return None
+    if (
+        r.low(i) in {"mean", "means"}
+        and (r.opens(i - 1) or not r.has(i - 1, Kind.ARTICLE, Kind.AND, Kind.ASK))
+        and not r.opens(i)
+    ):
+        return None
+    if r.has(i - 1, Kind.COMPARE) or r.has(i - 2, Kind.COMPARE):
+        return _built(r, i, mark.end, mark.payload, 0.45)
+    if r.low(i) == "how" and not r.is_noun(mark.end):
+        return _built(r, i, mark.end, mark.payload, 0.4)
+    if r.low(i) == "total" and r.has(i + 1, Kind.COUNT):
+        return None
+    if r.low(i) == "combined" or r.is_break(mark.end):
+        return _built(r, i, mark.end, mark.payload, 0.5)
+    return _built(r, i, mark.end, mark.payload, 0.6 if r.low(i) == "how" else 0.85)
+
+
+def _extreme(r: Reading, i: int) -> tuple[int, Aggregation] | None:
+    """Read "the maximum price", and "what is the highest price" as a value rather than a row."""
+    mark = r.mark(i, Kind.EXTREME)
+    if mark is not None and r.low(mark.end) != "number" and not r.has(i - 1, Kind.HAVE):
+        return _built(r, i, mark.end, mark.payload, 0.75 if r.low(i - 1) != "with" else 0.45)
+    superlative = r.mark(i, Kind.SUPERLATIVE)
+    if superlative is None or not asks_value(r, i):
+        return None
+    return _built(r, i, superlative.end, "max" if superlative.payload.startswith("desc") else "min", 0.7)
+
+
+def asks_value(r: Reading, i: int) -> bool:
+    """Whether a superlative asks for the extreme value itself ("What is the highest price"), not for a row."""
+    mark = r.mark(i, Kind.SUPERLATIVE)
+    if mark is None or " " in mark.payload or r.low(i) in {"best", "worst", "most"}:
+        return False
+    j = i - 1 if r.has(i - 1, Kind.ARTICLE) else i
+    asked = r.mark(j - 2, Kind.ASK) if r.has(j - 1, Kind.BE) else r.mark(j - 1, Kind.ASK)
+    led = (asked is not None and asked.end == j and asked.payload in {"what", "list"}) or (
+        r.has(j - 1, Kind.AND) and r.low(i) in {"highest", "lowest"}
+    )
+    return led and r.is_noun(mark.end)
+
+
+def projections(r: Reading) -> list[Projection]:
+    """The columns asked for, as far as the question names them."""
+    found: list[Projection] = []
+    read = 0
+    for i in range(len(r)):
+        mark = r.mark(i, Kind.ASK)
+        if mark is None or i < read or not _asks(r, i, mark.payload):
+            continue
+        read = mark.end
+        start = mark.end if mark.payload != "what" else r.skip(mark.end, Kind.BE)
+        found.extend(_listed(r, start, mark.payload))
+        if len(found) >= _MOST_COLUMNS:
+            break
+    if not found and r.is_noun(0) and not r.has(0, Kind.TOP, Kind.ASK):
+        found = _listed(r, 0, "list")
+    return found[:_MOST_COLUMNS]
+
+
+def _asks(r: Reading, i: int, payload: str) -> bool:
+    """Whether a question word asks here, and does not begin a relative clause."""
+    match payload:
+        case "yes" | "how":
+            return False
+        case "what":
+            return True
+        case "list":
+            return r.opens(i) or r.low(i - 1) in {"and", "please", "then", ","}
+        case _:
+            return r.opens(i) or r.low(i - 1) in {"and", ","}
+
+
+def _listed(r: Reading, i: int, asks: str) -> list[Projection]:
+    found: list[Projection] = []
+    while len(found) < _MOST_COLUMNS:
+        i = r.skip(i, Kind.ARTICLE, Kind.DISTINCT)
+        while i < len(r) and r.taken[i] and r.has(i, Kind.TOP, Kind.NUMBER):
+            i += 1
+        aggregate = (
+            r.mark(i, Kind.AGGREGATE) or r.mark(i, Kind.COUNT) or r.mark(i, Kind.EXTREME) or r.mark(i, Kind.RATIO)
+        )
+        start = r.skip(aggregate.end, Kind.ARTICLE, Kind.OF) if aggregate else i
+        end = start
+        while end - start < 5 and (r.is_noun(end) if end == start else r.continues(end) and not r.taken[end]):
+            end += 1
+        if end == start and aggregate is None:
+            break
+        found.append(_projection(r, i, start, max(end, start), aggregate.payload if aggregate else None, asks))
+        separator = r.skip(end + 1 if r[end].text == "," else end, Kind.AND)
+        if separator == end:
+            break
+        i = separator
+    return found
+
+
+def _projection(r: Reading, i: int, start: int, end: int, function: str | None, asks: str) -> Projection:
+    name = r.words(start, end) if end > start else r.words(i, start)
+    owned = r.has(end, Kind.OF) or r.low(end) == "for"
+    certainty = 0.7 if owned or asks in {"what", "which"} else 0.45
+    last = max(end, start, i + 1)
+    return Projection(
+        name=name,
+        columns=(name,) if end > start else (),
+        aggregates=(function or "count",) if function is not None else (),
+        certainty=certainty,
+        text=r.source(i, last),
+        span=r.span(i, last),
+    )

@@ -1,0 +1,202 @@
+"""Conditions that stand written in the text, as expansions and hints have them: `status = 'open'`, "X means …"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from stef.lexicon import Kind
+from stef.names import singular
+from stef.nl.tokens import MAX_CHARACTERS, Form, Reading
+from stef.spec import Aggregation, Filter, Op, Scope, Span
+from stef.timespan import parse_moment
+from stef.values import Boolean, Many, Null, Number, NumberRange, Text, Value, decimal
+
+_NAME = r"(?:`[^`\n]{1,80}`|\"[\w .%()/-]{1,80}\"|\[[\w ]{1,80}\]|(?:[^\W\d][\w]{0,60}\.)?[^\W\d]\w{0,60})"
+_LITERAL = (
+    r"(?:'(?:[^'\n]|''){0,120}'|\"[^\"\n]{0,120}\"|-?\d[\d.,]{0,20}%?|\b(?:true|false|null)\b"
+    r"|[^\W\d][\w-]{0,60}(?![\w.(]|\s?\())"
+)
+_QUOTED = r"(?:'(?:[^'\n]|''){0,120}'|\"[^\"\n]{0,120}\"|-?\d[\d.]{0,20})"
+_COMPARISON = re.compile(
+    rf"(?P<column>{_NAME})\s?(?P<op>> ?=|< ?=|! ?=|<>|==|[=<>≥≤])\s?(?P<value>{_LITERAL})", re.IGNORECASE
+)
+_BETWEEN = re.compile(rf"(?P<column>{_NAME})\s(?:BETWEEN)\s(?P<low>{_QUOTED})\s(?:AND|and)\s(?P<high>{_QUOTED})")
+_NULL = re.compile(rf"(?P<column>{_NAME})\s(?:is|IS)\s(?P<no>not\s|NOT\s|Not\s)?(?:null|NULL|Null)\b")
+_LIKE = re.compile(rf"(?P<column>{_NAME})\s(?P<no>NOT\s)?I?LIKE\s(?P<value>{_QUOTED})")
+_IN = re.compile(
+    rf"(?P<column>{_NAME})\s(?P<no>NOT\s)?IN\s?\((?P<values>\s?{_QUOTED}(?:\s?,\s?{_QUOTED}){{0,50}})\s?\)"
+)
+_FUNCTION = re.compile(r"\b(?P<name>MAX|MIN|SUM|AVG|COUNT|DIVIDE)\s?\(\s?(?P<of>[^()\n]{0,80})", re.IGNORECASE)
+_PIECE = re.compile(_QUOTED)
+_OPS = {
+    "=": Op.EQ,
+    "==": Op.EQ,
+    "!=": Op.NE,
+    "<>": Op.NE,
+    ">": Op.GT,
+    "<": Op.LT,
+    ">=": Op.GE,
+    "<=": Op.LE,
+    "≥": Op.GE,
+    "≤": Op.LE,
+}
+_CLAUSE_MARKS = (";", "\n", ". ", "? ")
+# An unquoted word as the value is as often another column.
+_BARE = re.compile(r".*[=<>≥≤]\s?[^\W\d][\w-]*", re.DOTALL)
+_WRAPPED = re.compile(r"\b(?:DIVIDE|SUM|COUNT|AVG|MULTIPLY|SUBTRACT|MAX|MIN|CASE|IF)\s?[(\[]", re.IGNORECASE)
+# More written conditions than this are data, not a question; it also bounds the time.
+MAX_WRITTEN = 60
+# Marks without which nothing can be a written condition: a quick look before the slow one.
+_SIGNS = re.compile(r"[=<>≥≤]|\b(?:null|between|like|in)\b", re.IGNORECASE)
+
+
+def written(r: Reading) -> list[Filter]:
+    """All written conditions, with what they stand for in the rest of the text settled."""
+    text = r.text[:MAX_CHARACTERS]
+    if not _SIGNS.search(text):
+        return []
+    found: list[Filter] = []
+    used: list[tuple[int, int]] = []
+    for match, condition in sorted(_read(text), key=lambda pair: pair[0].start()):
+        start, end = match.span()
+        if used and start < used[-1][1]:
+            continue
+        if len(used) == MAX_WRITTEN:
+            break
+        used.append((start, end))
+        found.append(replace(condition, text=match[0], span=Span(start, end), certainty=_certainty(r, start, end)))
+    _take(r, used)
+    return found
+
+
+def _read(text: str) -> Iterator[tuple[re.Match[str], Filter]]:
+    for m in _BETWEEN.finditer(text):
+        yield m, _filter(m["column"], Op.RANGE, _range(m["low"], m["high"]))
+    for m in _NULL.finditer(text):
+        yield m, _filter(m["column"], Op.IS_NOT_NULL if m["no"] else Op.IS_NULL, Null())
+    for m in _LIKE.finditer(text):
+        yield m, _filter(m["column"], Op.NOT_LIKE if m["no"] else Op.LIKE, _literal(m["value"]))
+    for m in _IN.finditer(text):
+        members = tuple(v for v in map(_literal, _PIECE.findall(m["values"])) if isinstance(v, Text | Number | Boolean))
+        yield m, _filter(m["column"], Op.NOT_IN if m["no"] else Op.IN, Many(members))
+    for m in _COMPARISON.finditer(text):
+        op = _OPS[m["op"].replace(" ", "")]
+        value = _literal(m["value"])
+        yield m, _comparison(m["column"], op, value)
+
+
+def _comparison(column: str, op: Op, value: Value) -> Filter:
+    if isinstance(value, Null):
+        return _filter(column, Op.IS_NULL if op is Op.EQ else Op.IS_NOT_NULL, value)
+    return _filter(column, op, value)
+
+
+def _filter(column: str, op: Op, value: Value) -> Filter:
+    return Filter(column=column.rpartition(".")[2].strip('`"[]'), op=op, value=value, scope=Scope.QUESTION)
+
+
+def _literal(raw: str) -> Value:
+    if raw[:1] in {"'", '"'}:
+        return Text(raw[1:-1].replace("''", "'").strip() or raw[1:-1])
+    if raw.lower() in {"true", "false"}:
+        return Boolean(raw.lower() == "true")
+    if raw.lower() == "null":
+        return Null()
+    number = decimal(raw.rstrip("%.,"))
+    return Text(raw) if number is None else Number(number, "%" if raw.endswith("%") else "")
+
+
+def _range(low: str, high: str) -> Value:
+    a, b = decimal(low.strip("'\"")), decimal(high.strip("'\""))
+    if a is not None and b is not None and not (parse_moment(low.strip("'\"")) and low[:1] in {"'", '"'}):
+        return NumberRange(a, b)
+    first, last = parse_moment(low.strip("'\"")), parse_moment(high.strip("'\""))
+    if first and last:
+        return type(first.span)(first.span.start, last.span.end)
+    return Many((Text(low.strip("'\"")), Text(high.strip("'\""))))
+
+
+def _certainty(r: Reading, start: int, end: int) -> float:
+    """How sure it is that a written condition is one of this question."""
+    lead, close = _clause(r.text, start, end)
+    if _WRAPPED.search(r.text, lead, start):
+        return 0.45
+    if _BARE.fullmatch(r.text[start:end]):
+        return 0.45
+    return _settled(r, lead, start, end, close)
+
+
+def _clause(text: str, start: int, end: int) -> tuple[int, int]:
+    """The characters of the sentence or list item that holds `[start, end)`."""
+    lead = max(text.rfind(mark, 0, start) for mark in _CLAUSE_MARKS) + 1
+    close = min((p for p in (text.find(mark, end) for mark in _CLAUSE_MARKS) if p >= 0), default=len(text))
+    return lead, close
+
+
+def _settled(r: Reading, lead: int, start: int, end: int, close: int) -> float:
+    term = _term(r, lead, start, end, close)
+    if term is None:
+        return 0.9
+    words = {singular(r.low(i)) for i in term if r.is_noun(i) or r[i].form in {Form.NUMBER, Form.QUOTED}}
+    outside = {singular(t.low) for t in r.tokens if t.end <= lead or t.start >= close}
+    return 0.9 if words and len(words & outside) >= len(words) * 0.75 else 0.4
+
+
+def defined(r: Reading) -> frozenset[str]:
+    """Words that a written condition in the text defines ("A means approved"): the condition speaks for them."""
+    found: set[str] = set()
+    for m in _COMPARISON.finditer(r.text[:MAX_CHARACTERS]):
+        lead, close = _clause(r.text, *m.span())
+        term = _term(r, lead, m.start(), m.end(), close) or []
+        found.update(singular(r.low(i)) for i in term if r.is_noun(i))
+        if len(found) > MAX_WRITTEN:
+            break
+    return frozenset(found)
+
+
+def hinted(r: Reading) -> list[tuple[int, int]]:
+    """The characters of clauses that define words or spell out a calculation; plain words in them are no conditions."""
+    text = r.text[:MAX_CHARACTERS]
+    places = [r[i].start for i in range(len(r)) if r.has(i, Kind.DEFINE) and not r.opens(i)]
+    places += [m.start() for m in _WRAPPED.finditer(text)]
+    found: list[tuple[int, int]] = []
+    for place in sorted(places):
+        if not found or place >= found[-1][1]:
+            found.append(_clause(text, place, place + 1))
+    return found
+
+
+def _term(r: Reading, lead: int, start: int, end: int, close: int) -> list[int] | None:
+    """Tokens of the words that a definition defines: before "refers to", or behind "means"; None for no definition."""
+    inside = [i for i, t in enumerate(r.tokens) if lead <= t.start < close]
+    for i in inside:
+        mark = r.mark(i, Kind.DEFINE)
+        if mark is None:
+            continue
+        if r[i].start >= end:
+            return [j for j in inside if j >= mark.end]
+        if r[i].end <= start:
+            return [j for j in inside if j < i]
+    return None
+
+
+def _take(r: Reading, used: list[tuple[int, int]]) -> None:
+    place = 0
+    for i, token in enumerate(r.tokens):
+        while place < len(used) and used[place][1] <= token.start:
+            place += 1
+        if place < len(used) and token.end > used[place][0]:
+            r.take(i, i + 1)
+
+
+def written_aggregates(r: Reading) -> list[Aggregation]:
+    """Functions that a hint spells out: `SUM(cost)`, `DIVIDE(…)`; supporting evidence, below 0.5 for nested ones."""
+    found = []
+    for m in _FUNCTION.finditer(r.text[:MAX_CHARACTERS]):
+        name = m["name"].lower()
+        function = "ratio" if name == "divide" else name
+        of = "" if function == "ratio" else m["of"].strip().split(" ")[0].strip('`"')
+        found.append(Aggregation(function=function, of=of, certainty=0.45, text=m[0], span=Span(*m.span())))
+    return found

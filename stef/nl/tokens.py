@@ -1,0 +1,240 @@
+"""Tokens of a question, and what each phrase of the lexicon does among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import islice
+from types import MappingProxyType
+
+from stef.apprules import AppRules
+from stef.lexicon import Kind, Lexicon
+from stef.spec import Span
+from stef.timespan import Calendar
+
+# What is read of a text; a question of more characters is no question.
+MAX_CHARACTERS = 8000
+MAX_TOKENS = 2000
+
+_TOKEN = re.compile(
+    r"""
+    (?P<quoted> "[^"\n]{1,200}" | “[^”"\n]{1,200}[”"] | «[^»\n]{1,200}» | `[^`\n]{1,120}`
+        | (?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){1,200}'(?!\w) | (?<!\w)‘(?:[^‘’\n]|(?<=\w)’(?=\w)){1,200}’(?!\w) )
+  | (?P<date> \d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T\ ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?Z?)?(?!\d)
+        | \d{1,2}[-/.]\d{1,2}[-/.]\d{4}(?!\d) | \d{1,2}/\d{4}(?!\d)
+        | \d{4}[-/](?:0[1-9]|1[0-2])(?![-\d]) | \d{4}/\d{2,4}(?!\d) )
+  | (?P<number> (?<![\w])-?\d+(?:[.,]\d+)*(?!\w|[.,]\d) )
+  | (?P<sign> [<>]=|!=|<>|[<>=≥≤≠] )
+  | (?P<word> \w+(?:[-'’.@]\w+)*\+? )
+  | (?P<punct> [^\s\w] )
+    """,
+    re.VERBOSE,
+)
+_ATTACHED = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
+_DECADE = re.compile(r"\d{3}0s")
+_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).+")
+_NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|s|d)|p\d\d|[qh]\d|fy-?\d+|\d+(?:-[a-z]+)+", re.IGNORECASE)
+
+
+class Form(Enum):
+    """The shape of a token."""
+
+    QUOTED = "quoted"
+    DATE = "date"
+    NUMBER = "number"
+    SIGN = "sign"
+    WORD = "word"
+    PUNCT = "punct"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text; `low` is its lower-case form, apostrophes straight, the possessive 's dropped."""
+
+    text: str
+    low: str
+    start: int
+    end: int
+    form: Form
+
+    @property
+    def is_capital(self) -> bool:
+        """Whether a word begins with a capital letter."""
+        return self.form is Form.WORD and self.text[0].isupper()
+
+    @property
+    def is_code(self) -> bool:
+        """Whether a word has letters and digits (`R55`, `TR-006`) and is no ordinal, decade, quarter or the like."""
+        return self.form is Form.WORD and bool(_CODE.fullmatch(self.text)) and not _NO_CODE.fullmatch(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a phrase does that begins at a token; `end` is the token behind it."""
+
+    end: int
+    payload: str
+
+
+_NO_NOUN = (Kind.FUNCTION, Kind.VERB, Kind.PREPOSITION, Kind.BE, Kind.NUMBER, Kind.EXCLUDE)
+_NOTHING: Mapping[Kind, Mark] = MappingProxyType({})
+_OUTSIDE = Token("", "", 0, 0, Form.PUNCT)
+
+
+@dataclass(slots=True)
+class Reading:
+    """A text while it is read: its tokens, their marks, and which of them a rule has already used.
+
+    Attributes:
+        marks: For each token, the phrases that begin there, the longest of each kind.
+        taken: 1 for tokens that are part of something found.
+    """
+
+    text: str
+    lexicon: Lexicon
+    calendar: Calendar
+    rules: AppRules
+    tokens: list[Token] = field(default_factory=list)
+    marks: list[Mapping[Kind, Mark]] = field(default_factory=list)
+    taken: bytearray = field(default_factory=bytearray)
+
+    def __post_init__(self) -> None:
+        self.tokens = list(islice(_tokenize(self.text, self.lexicon), MAX_TOKENS))
+        self.marks = [self._marks_at(i) for i in range(len(self.tokens))]
+        self.taken = bytearray(len(self.tokens))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, i: int) -> Token:
+        return self.tokens[i] if 0 <= i < len(self.tokens) else _OUTSIDE
+
+    def low(self, i: int) -> str:
+        """The folded word at a place, "" outside the text."""
+        return self.tokens[i].low if 0 <= i < len(self.tokens) else ""
+
+    def mark(self, i: int, kind: Kind) -> Mark | None:
+        """The phrase of that kind that begins at a place, or None."""
+        return self.marks[i].get(kind) if 0 <= i < len(self.tokens) else None
+
+    def has(self, i: int, *kinds: Kind) -> bool:
+        """Whether a phrase of one of the kinds begins at a place."""
+        return 0 <= i < len(self.tokens) and any(kind in self.marks[i] for kind in kinds)
+
+    def ends(self, i: int, kind: Kind) -> int | None:
+        """Where the phrase of that kind begins that ends right before a place, or None."""
+        for back in range(1, 5):
+            mark = self.mark(i - back, kind)
+            if mark is not None and mark.end == i:
+                return i - back
+        return None
+
+    def skip(self, i: int, *kinds: Kind) -> int:
+        """The first place from `i` on where none of the kinds begins."""
+        while 0 <= i < len(self.tokens):
+            ends = [self.marks[i][kind].end for kind in kinds if kind in self.marks[i]]
+            if not ends:
+                break
+            i = max(ends)
+        return i
+
+    def take(self, start: int, end: int) -> None:
+        """Mark tokens as used."""
+        for i in range(max(start, 0), min(end, len(self.tokens))):
+            self.taken[i] = 1
+
+    def free(self, start: int, end: int) -> bool:
+        """Whether no token is used yet."""
+        return not any(self.taken[max(start, 0) : end])
+
+    def opens(self, i: int) -> bool:
+        """Whether a sentence begins at a place."""
+        return i == 0 or self.tokens[i - 1].text in {".", "?", "!", ";", ":", "(", "-", "•"}
+
+    def is_break(self, i: int) -> bool:
+        """Whether a place ends a phrase: the end of the text, punctuation, a conjunction, a relative pronoun."""
+        return not 0 <= i < len(self.tokens) or Kind.BREAK in self.marks[i] or self.tokens[i].form is Form.QUOTED
+
+    def is_noun(self, i: int) -> bool:
+        """Whether a word has a meaning of its own: not a frame word, number, everyday verb or punctuation."""
+        token = self[i]
+        if token.form is not Form.WORD or token.low[0].isdigit():
+            return False
+        here = self.marks[i]
+        return not any(kind in here for kind in _NO_NOUN)
+
+    def continues(self, i: int) -> bool:
+        """Whether a word may continue a noun phrase: a noun, and no verb form or comparison behind one."""
+        if not self.is_noun(i):
+            return False
+        here = self.marks[i]
+        if Kind.DATED_VERB in here:
+            return self.has(i + 1, Kind.DATED_NOUN)
+        stops = (
+            Kind.COMPARATIVE,
+            Kind.COMPARE,
+            Kind.LACK,
+            Kind.SORT,
+            Kind.ORDER,
+            Kind.PATTERN,
+            Kind.CALLED,
+            Kind.RELATIVE,
+        )
+        return not self.tokens[i].low.endswith("ed") and not any(kind in here for kind in stops)
+
+    def words(self, start: int, end: int) -> str:
+        """The folded words of tokens `[start, end)`."""
+        return " ".join(self.tokens[i].low for i in range(max(start, 0), min(end, len(self.tokens))))
+
+    def span(self, start: int, end: int) -> Span:
+        """The characters of tokens `[start, end)`."""
+        return Span(self.tokens[start].start, self.tokens[end - 1].end)
+
+    def source(self, start: int, end: int) -> str:
+        """The text of tokens `[start, end)` as written."""
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+
+    def _marks_at(self, i: int) -> Mapping[Kind, Mark]:
+        phrases = self.lexicon.phrases.get(self.tokens[i].low)
+        if phrases is None:
+            return _NOTHING
+        found: dict[Kind, Mark] = {}
+        for phrase in phrases:
+            if phrase.kind in found:
+                continue
+            size = len(phrase.words)
+            if size == 1 or self._follows(i, phrase.words):
+                found[phrase.kind] = Mark(i + size, phrase.payload)
+        return found
+
+    def _follows(self, i: int, words: tuple[str, ...]) -> bool:
+        if i + len(words) > len(self.tokens):
+            return False
+        return all(self.tokens[i + k].low == words[k] for k in range(1, len(words)))
+
+
+def _tokenize(text: str, lexicon: Lexicon) -> Iterator[Token]:
+    for found in _TOKEN.finditer(text[:MAX_CHARACTERS]):
+        form = Form(found.lastgroup or "")
+        word, start, end = found[0], found.start(), found.end()
+        if form is not Form.WORD:
+            yield Token(word, word, start, end, form)
+            continue
+        low = word.lower().replace("’", "'")
+        attached = _ATTACHED.fullmatch(word)
+        if attached and not _DECADE.fullmatch(low) and _is_unit(attached[2].lower(), lexicon):
+            middle = start + len(attached[1])
+            yield Token(attached[1], attached[1], start, middle, Form.NUMBER)
+            yield Token(attached[2], attached[2].lower(), middle, end, Form.WORD)
+            continue
+        if low.endswith("'s") and low not in lexicon.phrases:
+            word, low, end = word[:-2], low[:-2], end - 2
+            form = Form.NUMBER if low.isdecimal() else form
+        yield Token(word, low, start, end, form)
+
+
+def _is_unit(word: str, lexicon: Lexicon) -> bool:
+    wanted = {Kind.UNIT, Kind.MULTIPLIER, Kind.CURRENCY}
+    return any(len(p.words) == 1 and p.kind in wanted for p in lexicon.phrases.get(word, ()))

@@ -1,0 +1,108 @@
+"""The four universal tolerances, each one pure function in an ordered tuple, each leaving a trace.
+
+Source: STEF paper (arXiv 2604.28049). A tolerance takes a difference that no user would call an error out of the SQL's
+spec; what it leaves is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from stef.apprules import AppRules
+from stef.names import similarity
+from stef.result import Normalization
+from stef.spec import Effect, GroupKey, Op, OrderKey, QuerySpec
+from stef.values import fold
+
+Tolerance = Callable[[QuerySpec, QuerySpec, AppRules], tuple[QuerySpec, str]]
+
+
+def normalize(asked: QuerySpec, sql: QuerySpec, rules: AppRules) -> tuple[QuerySpec, tuple[Normalization, ...]]:
+    """Apply the tolerances in order.
+
+    Args:
+        asked: What the question asks for, with what the expansion may add.
+        sql: Spec of the statement.
+        rules: Default sort and cap, λ_min.
+
+    Returns:
+        The SQL's spec without what was forgiven, and the trace.
+    """
+    trace: list[Normalization] = []
+    for rule in TOLERANCES:
+        sql, detail = rule(asked, sql, rules)
+        if detail:
+            trace.append(Normalization(rule=rule.__name__, detail=detail))
+    return sql, tuple(trace)
+
+
+def required_group_by(asked: QuerySpec, sql: QuerySpec, _: AppRules) -> tuple[QuerySpec, str]:
+    """SELECT mixes aggregates and plain columns: the GROUP BY that this needs is right even if nobody asked for it."""
+    plain = {fold(column) for item in sql.projections if not item.aggregates for column in (item.name, *item.columns)}
+    mixed = bool(plain) and any(item.aggregates for item in sql.projections)
+    if not mixed or asked.group_by:
+        return sql, ""
+    needed = tuple(key for key in sql.group_by if _plain(key, plain) and not _pinned(key, sql))
+    if not needed:
+        return sql, ""
+    kept = tuple(key for key in sql.group_by if key not in needed)
+    return replace(sql, group_by=kept), f"GROUP BY {', '.join(key.column for key in needed)} is needed beside the aggregate"
+
+
+def _plain(key: GroupKey, plain: set[str]) -> bool:
+    return fold(key.column) in plain or fold(key.column.rpartition(".")[2]) in plain
+
+
+def _pinned(key: GroupKey, sql: QuerySpec) -> bool:
+    """Whether a condition leaves one value for the column."""
+    return any(
+        item.op is Op.EQ and item.effect is Effect.EFFECTIVE and not item.alternative and not item.aggregate and fold(item.column) == fold(key.column)
+        for item in sql.filters
+    )
+
+
+def benign_group_by(asked: QuerySpec, sql: QuerySpec, _: AppRules) -> tuple[QuerySpec, str]:
+    """Grouping by a column that a condition pins to one value changes nothing."""
+    pinned = tuple(key for key in sql.group_by if not key.unit and _pinned(key, sql) and not _asked_for(key, asked))
+    if not pinned:
+        return sql, ""
+    kept = tuple(key for key in sql.group_by if key not in pinned)
+    return replace(sql, group_by=kept), f"{', '.join(key.column for key in pinned)} has one value only"
+
+
+def _asked_for(key: GroupKey, asked: QuerySpec) -> bool:
+    return any(similarity(key.column, wanted.column) >= 0.95 for wanted in asked.group_by)
+
+
+def order_by_tolerance(asked: QuerySpec, sql: QuerySpec, rules: AppRules) -> tuple[QuerySpec, str]:
+    """A sort that nobody asked for is fine; a sort against the asked one is not."""
+    if not sql.order_by or asked.order_by or asked.limit is not None:
+        return sql, ""
+    capped = sql.limit is not None and not _is_guard(sql, rules)
+    if capped:
+        return sql, ""  # the sort then decides which rows are left
+    by_rule = bool(rules.default_order_by) and _same_keys(sql.order_by, rules.default_order_by)
+    why = "the application's default sort" if by_rule else "nobody asked for an order"
+    return replace(sql, order_by=()), f"ORDER BY {', '.join(key.by for key in sql.order_by)}: {why}"
+
+
+def _same_keys(left: tuple[OrderKey, ...], right: tuple[OrderKey, ...]) -> bool:
+    return [(fold(key.by), key.direction) for key in left] == [(fold(key.by), key.direction) for key in right]
+
+
+def limit_tolerance(asked: QuerySpec, sql: QuerySpec, rules: AppRules) -> tuple[QuerySpec, str]:
+    """A cap of λ_min rows or more that nobody asked for is a safety guard, unless it stands below an aggregate or filter."""
+    if sql.limit is None or asked.limit is not None or not _is_guard(sql, rules):
+        return sql, ""
+    return replace(sql, limit=None), f"LIMIT {sql.limit.count} guards against huge results"
+
+
+def _is_guard(sql: QuerySpec, rules: AppRules) -> bool:
+    limit = sql.limit
+    if limit is None or limit.count is None or limit.below or limit.per or limit.offset:
+        return False
+    return limit.count >= rules.limit_guard or limit.count == rules.default_limit
+
+
+TOLERANCES: tuple[Tolerance, ...] = (required_group_by, benign_group_by, order_by_tolerance, limit_tolerance)

@@ -1,0 +1,148 @@
+"""Findings about what a statement may do, from the whole tree and not from its first word.
+
+They are counted and shown, and reach Φ only through the caps.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping
+
+from sqlglot import exp
+
+from stef.apprules import AppRules, Condition
+from stef.matching import covers
+from stef.result import Finding, Severity
+from stef.spec import Effect, Filter, QuerySpec
+from stef.sql.parse import Parsed
+
+# Every finding that this module makes, with its severity.
+FINDINGS: Mapping[str, Severity] = {
+    "not_read_only": Severity.CRITICAL,
+    "stacked_statements": Severity.WARNING,
+    "denied_function": Severity.CRITICAL,
+    "table_not_allowed": Severity.CRITICAL,
+    "mandatory_filter_missing": Severity.CRITICAL,
+}
+_WRITES: dict[type[exp.Expr], str] = {
+    exp.Insert: "INSERT", exp.Update: "UPDATE", exp.Delete: "DELETE", exp.Merge: "MERGE", exp.Create: "CREATE", exp.Drop: "DROP",
+    exp.Alter: "ALTER", exp.TruncateTable: "TRUNCATE", exp.Copy: "COPY", exp.Grant: "GRANT", exp.LoadData: "LOAD DATA",
+    exp.Into: "SELECT INTO", exp.Lock: "a row lock", exp.Comment: "COMMENT", exp.Kill: "KILL", exp.Attach: "ATTACH", exp.Detach: "DETACH",
+    exp.Transaction: "a transaction", exp.Commit: "COMMIT", exp.Rollback: "ROLLBACK",
+}  # fmt: skip
+_WRITE_WORDS = re.compile(
+    r"(?:\A|;)\s*(?P<word>INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|COPY|REPLACE|VACUUM|LOCK|ATTACH|UNLOAD|CALL|EXEC|EXECUTE)\b"
+    r"|\bINTO\s+(?P<file>OUTFILE|DUMPFILE)\b",
+    re.IGNORECASE,
+)
+
+
+def findings(parsed: Parsed, spec: QuerySpec | None, rules: AppRules, denied: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Everything about safety and policy.
+
+    Args:
+        parsed: The text.
+        spec: Of the statement that answers; None when it was not read.
+        rules: Allowed tables, denied functions, mandatory filters.
+        denied: Built-in denied functions, lower-case, with what they do.
+    """
+    found = list(_writes(parsed))
+    if len(parsed.statements) > 1:
+        found.append(_finding("stacked_statements", f"{len(parsed.statements)} statements in one text"))
+    found += _functions(
+        parsed, {**denied, **dict.fromkeys((name.lower() for name in rules.denied_functions), "denied by the rules")}
+    )
+    if rules.allowed_tables:
+        found += _tables(parsed, rules.allowed_tables)
+    if spec is not None and spec.tables:
+        missing = [condition for condition in rules.mandatory_filters if not satisfied(condition, spec.filters)]
+        found += [_finding("mandatory_filter_missing", condition.text) for condition in missing]
+    return tuple(found)
+
+
+def _finding(code: str, detail: str) -> Finding:
+    return Finding(code=code, severity=FINDINGS[code], detail=detail)
+
+
+def is_read_only(found: tuple[Finding, ...]) -> bool:
+    """Whether nothing in the text writes, locks or changes anything."""
+    return all(item.code != "not_read_only" for item in found)
+
+
+def _writes(parsed: Parsed) -> Iterator[Finding]:
+    for tree in parsed.statements:
+        for node in tree.walk():
+            if (what := _WRITES.get(type(node))) is not None:
+                yield _finding("not_read_only", f"the text holds {what}")
+                return
+            if isinstance(node, exp.Command) and _WRITE_WORDS.match(f"{node.this} "):
+                yield _finding("not_read_only", f"the text holds {str(node.this).upper()}")
+                return
+    texts = (
+        (*parsed.executable, *parsed.others) if parsed.statements else (*parsed.executable, *parsed.others, parsed.sql)
+    )
+    for text in texts:
+        if (word := _WRITE_WORDS.search(text)) is not None:
+            yield _finding("not_read_only", f"the text holds {(word['word'] or word['file']).upper()}")
+            return
+
+
+def _functions(parsed: Parsed, denied: Mapping[str, str]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for tree in parsed.statements:
+        for node in tree.find_all(exp.Func, exp.Dot, exp.Command):
+            for name in _names(node):
+                if name in denied and name not in seen:
+                    seen.add(name)
+                    yield _finding("denied_function", f"{name} ({denied[name]})")
+
+
+def _names(node: exp.Expr) -> tuple[str, ...]:
+    if isinstance(node, exp.Dot):
+        return (node.this.name.lower(),) if isinstance(node.expression, exp.Func) else ()
+    if isinstance(node, exp.Command):
+        return (str(node.this).lower(),)
+    return (
+        (node.name.lower(),)
+        if isinstance(node, exp.Anonymous)
+        else (node.sql_name().lower(),)
+        if isinstance(node, exp.Func)
+        else ()
+    )
+
+
+def real_tables(tree: exp.Expr) -> tuple[str, ...]:
+    """Physical tables in any place of a statement; a common table expression hides a table only after its own body.
+
+    `WITH secret AS (SELECT * FROM secret) SELECT * FROM secret` reads the table `secret`.
+    """
+    found: dict[str, None] = {}
+    stack: list[tuple[exp.Expr, frozenset[str]]] = [(tree, frozenset())]
+    while stack:
+        node, hidden = stack.pop()
+        clause = node.args.get("with_")
+        if clause is not None:
+            for cte in clause.expressions:
+                name = cte.alias.lower()
+                stack.append((cte.this, hidden | {name} if clause.args.get("recursive") else hidden))
+                hidden = hidden | {name}
+        if isinstance(node, exp.Table) and node.name and not (not node.db and node.name.lower() in hidden):
+            found[".".join(part.name for part in node.parts if part.name)] = None
+        stack += [(child, hidden) for child in node.iter_expressions() if child is not clause]
+    return tuple(found)
+
+
+def _tables(parsed: Parsed, allowed: tuple[str, ...]) -> Iterator[Finding]:
+    patterns = [pattern.lower() for pattern in allowed]
+    for tree in parsed.statements:
+        for table in real_tables(tree):
+            names = (table.lower(), table.lower().rpartition(".")[2])
+            if not any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns):
+                yield _finding("table_not_allowed", table)
+
+
+def satisfied(condition: Condition, filters: tuple[Filter, ...]) -> bool:
+    """Whether all parts of a condition stand in the statement and bind every row."""
+    binding = [item for item in filters if item.effect is Effect.EFFECTIVE and not item.alternative]
+    return all(any(covers(part, item) for item in binding) for part in condition.filters)

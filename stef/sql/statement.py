@@ -1,0 +1,229 @@
+"""Lifts the statement to be scored out of what an agent logged as "SQL".
+
+Agents log prose, code fences, transcripts, JSON, thinking, several candidates. The last statement that answers wins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from stef.result import Finding, Reason, Severity
+from stef.spec import Span
+
+_HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad]")
+_TYPOGRAPHIC = str.maketrans(
+    {"‘": "'", "’": "'", "“": '"', "”": '"', "，": ",", "（": "(", "）": ")", "；": ";", "＝": "=", "＜": "<", "＞": ">",
+     "＊": "*", "\u00a0": " ", "\u3000": " "}
+)  # fmt: skip
+_THINK = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_FENCE = re.compile(r"```[ \t]*(?P<tag>[\w+-]*)[ \t]*\r?\n?(?P<body>.*?)(?P<end>```|\Z)", re.DOTALL)
+_TRANSCRIPT = re.compile(r"\b(?:SQLQuery|SQL Query|SQL_QUERY|Final SQL|SQL)\s*:\s*", re.IGNORECASE)
+_TRANSCRIPT_END = re.compile(
+    r"\n\s*(?:SQLResult|SQL Result|Answer|Result|Observation|Explanation|Question)\s*:", re.IGNORECASE
+)
+_LEADING_WORD = re.compile(r"\A\s*(?:sql|sqlite|mysql|postgresql|postgres|tsql)\b[:\s]\s*(?=[(\w])", re.IGNORECASE)
+_QUERY = r"(?:SELECT|WITH|FROM|VALUES|TABLE)"
+_OTHER = (
+    r"(?:INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|CALL|EXEC|EXECUTE|BEGIN|COMMIT|ROLLBACK|COPY|EXPLAIN|DESCRIBE"
+    r"|DESC|SHOW|PRAGMA|USE|SET|DECLARE|REPLACE|UNLOAD|LOAD|VACUUM|ANALYZE|LOCK|ATTACH|GO)"
+)
+_STARTS_SQL = re.compile(rf"\A[\s(;]*(?:{_QUERY}|{_OTHER})\b", re.IGNORECASE)
+_COMMENT_START = re.compile(r"\A\s*(?:--[^\n]*\n|/\*.*?\*/)", re.DOTALL)
+# Inside prose only what can hardly be English counts as a beginning.
+_IN_PROSE = re.compile(
+    r"(?:(?<=[:\n])[ \t]*|(?<=\s)|(?<=\())"
+    r"(?P<start>\(?\s*SELECT\b(?=[\s\S]{1,4000}?\bFROM\b)|WITH\s+(?:RECURSIVE\s+)?[\w\"`]+\s*(?:\([^)]*\)\s*)?AS\s+(?:NOT\s+)?(?:MATERIALIZED\s*)?\("
+    r"|INSERT\s+INTO\b|UPDATE\s+\S+\s+SET\b|DELETE\s+FROM\b|DROP\s+TABLE\b)",
+    re.DOTALL,
+)
+_IN_PROSE_LINE = re.compile(
+    r"(?:^|(?<=:))[ \t]*(?P<start>\b(?i:select)\b(?=[\s\S]{1,4000}?\b(?i:from)\b))", re.MULTILINE
+)
+_PROSE_TAIL = re.compile(
+    r"(?:;|\n[ \t]*\n|```)\s*(?=(?:This|The|It|Here|Note|Explanation|I|You|We|In|If|Let|That|These|Please|Hope|Result|Answer)\b[^;]*\Z)",
+)
+_JSON_KEYS = (
+    "sql",
+    "sql_query",
+    "sqlQuery",
+    "generated_sql",
+    "generatedSql",
+    "query",
+    "statement",
+    "sql_cmd",
+    "final_sql",
+    "code",
+)
+_CUT = re.compile(r"(?:\.\.\.|…|\[truncated\]|<truncated>|\(truncated\))\s*\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifted:
+    """What was found in the logged text.
+
+    Attributes:
+        sql: The block that answers, comments still inside; "" when there is none.
+        others: Other blocks of SQL in the text: they do not answer, but they may write.
+        reason: Why there is nothing to score, else None.
+        detail: One sentence for the reason.
+        findings: Hidden or typographic characters.
+    """
+
+    sql: str = ""
+    others: tuple[str, ...] = ()
+    reason: Reason | None = None
+    detail: str = ""
+    findings: tuple[Finding, ...] = field(default=())
+
+
+def lift(logged: str | None, *, max_bytes: int = 262_144) -> Lifted:
+    """Find the SQL to be scored.
+
+    Args:
+        logged: The field as logged.
+        max_bytes: Longer texts are not read.
+    """
+    if logged is None or not logged.strip():
+        return Lifted(reason=Reason.NO_SQL, detail="the record has no SQL")
+    if len(logged) > max_bytes or len(logged.encode("utf-8", "replace")) > max_bytes:
+        return Lifted(reason=Reason.TOO_LARGE, detail=f"more than {max_bytes} bytes")
+    text, findings = _visible(logged)
+    blocks = _blocks(text)
+    if not blocks:
+        return Lifted(reason=Reason.NO_SQL, detail="the text holds no SQL", findings=findings)
+    answers = [
+        block for block in blocks if re.match(rf"[\s(]*{_QUERY}\b", _without_leading_comments(block), re.IGNORECASE)
+    ]
+    chosen = answers[-1] if answers else blocks[-1]
+    others = tuple(block for block in blocks if block is not chosen)
+    if _CUT.search(chosen):
+        return Lifted(sql=chosen, others=others, reason=Reason.BROKEN, detail="the text is cut", findings=findings)
+    straight, typographic = _straighten(chosen)
+    return Lifted(sql=straight, others=others, findings=findings + typographic)
+
+
+def _visible(text: str) -> tuple[str, tuple[Finding, ...]]:
+    """Drop what cannot be seen: it can hide or reorder SQL for a human reader."""
+    hidden = _HIDDEN.search(text)
+    if hidden is None:
+        return text.replace("\x00", ""), ()
+    finding = Finding(
+        code="hidden_characters",
+        severity=Severity.WARNING,
+        detail=f"U+{ord(hidden.group()):04X} and perhaps others were removed",
+        span=Span(hidden.start(), hidden.end()),
+    )
+    return _HIDDEN.sub("", text).replace("\x00", ""), (finding,)
+
+
+def _straighten(sql: str) -> tuple[str, tuple[Finding, ...]]:
+    """Write typographic quotes and full-width marks outside of strings in ASCII: a parser takes them for names."""
+    if sql.isascii():
+        return sql, ()
+    parts = re.split(r"('(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`)", sql)
+    straight = "".join(part if i % 2 else part.translate(_TYPOGRAPHIC) for i, part in enumerate(parts))
+    if straight == sql:
+        return sql, ()
+    finding = Finding(
+        code="typographic_characters",
+        severity=Severity.WARNING,
+        detail="quotes or marks that no database reads as such",
+    )
+    return straight, (finding,)
+
+
+def _blocks(text: str) -> list[str]:
+    """All stretches of SQL in a text, in order."""
+    text = _THINK.sub(" ", text).strip()
+    text = _from_json(text)
+    fenced = [
+        found["body"].strip()
+        for found in _FENCE.finditer(text)
+        if found["tag"].lower() not in {"json", "python", "text"}
+    ]
+    found = [block for block in (_strip_prefix(body) for body in fenced) if block and starts_sql(block)]
+    if found:
+        return found
+    if "```" in text:
+        text = _FENCE.sub(lambda m: _from_json(m["body"]), text).replace("```", " ").strip()
+    text = _strip_prefix(text)
+    if starts_sql(text) and not _reads_as_prose(text):
+        return [_without_tail(text)]
+    return _in_prose(text)
+
+
+def _from_json(text: str) -> str:
+    """Unwrap JSON around the SQL, and quotes around the whole."""
+    for _ in range(3):
+        if not text.startswith(("{", '"', "[")):
+            break
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
+            break
+        if isinstance(parsed, list) and parsed:
+            parsed = parsed[-1]
+        if isinstance(parsed, dict):
+            parsed = next((parsed[key] for key in _JSON_KEYS if isinstance(parsed.get(key), str | dict)), None)
+        if isinstance(parsed, dict):
+            text = json.dumps(parsed)
+        elif isinstance(parsed, str):
+            text = parsed.strip()
+        else:
+            break
+    if len(text) > 1 and text[0] == text[-1] == "'" and _STARTS_SQL.match(text[1:]):
+        return text[1:-1].strip()
+    return text
+
+
+def _strip_prefix(text: str) -> str:
+    """Drop a bare language name, a transcript's label, and what follows its end."""
+    label = _TRANSCRIPT.search(text)
+    if label is not None and not starts_sql(text[: label.start()] or "x"):
+        rest = text[label.end() :]
+        end = _TRANSCRIPT_END.search(rest)
+        text = rest[: end.start()] if end else rest
+    elif (end := _TRANSCRIPT_END.search(text)) is not None and starts_sql(text):
+        text = text[: end.start()]
+    without = _LEADING_WORD.sub("", text, count=1)
+    return (without if starts_sql(without) else text).strip()
+
+
+def starts_sql(text: str) -> bool:
+    """Whether a text begins with an SQL keyword, comments and brackets aside."""
+    return _STARTS_SQL.match(_without_leading_comments(text)) is not None
+
+
+def _without_leading_comments(text: str) -> str:
+    while (found := _COMMENT_START.match(text)) is not None:
+        text = text[found.end() :]
+    return text
+
+
+_ENGLISH = re.compile(
+    r"\A\s*(?:with (?:this|that|the|these|your|regards?|respect|all|no|my|a|an)\b|from (?:the|this|what|your|a|an|my)\b|show (?:me|that)\b"
+    r"|set (?:the|up)\b|use (?:the|this)\b|select (?:the|this|an?|one of|your)\b(?!.*\bfrom\b)|call (?:me|us|the)\b|table \w+ (?:does|is|has)\b|go to\b"
+    r"|values (?:are|in|for)\b|create (?:a|an) (?!table|view|index|unique)\b|update (?:the|your)\b|delete (?:the|your)\b|describe (?:the|what|how)\b|explain\b(?! (?:select|with|analy[sz]e|query|plan|\()))",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _reads_as_prose(text: str) -> bool:
+    return _ENGLISH.match(text) is not None
+
+
+def _without_tail(text: str) -> str:
+    """Cut off the explanation behind the statement."""
+    found = _PROSE_TAIL.search(text)
+    return text[: found.start()].strip() if found else text.strip()
+
+
+def _in_prose(text: str) -> list[str]:
+    found = _IN_PROSE.search("\n" + text) or _IN_PROSE_LINE.search("\n" + text)
+    if found is None:
+        return []
+    rest = ("\n" + text)[found.start("start") :]
+    end = re.search(r";(?=\s*(?:\n|\Z|[A-Z][a-z]+\s))|\n[ \t]*\n(?=\s*[A-Z][a-z]+ [a-z])|(?<=\w)\.\s*\Z", rest)
+    return [rest[: end.start()].strip() if end else rest.strip()]

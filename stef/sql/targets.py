@@ -1,0 +1,270 @@
+"""What a condition is about: the column under casts, functions and aggregates, resolved through aliases and derived tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from sqlglot import exp
+
+from stef.sql.moments import unit_of
+
+_MAX_LINEAGE = 12
+# Functions that keep the meaning of the column for a comparison.
+_TRANSPARENT: tuple[type[exp.Expr], ...] = (
+    exp.Paren, exp.Lower, exp.Upper, exp.Trim, exp.Cast, exp.TryCast, exp.Date, exp.TsOrDsToDate, exp.TsOrDsToTimestamp,
+    exp.TsOrDsToDatetime, exp.Timestamp, exp.Datetime, exp.StrToDate, exp.StrToTime, exp.Collate, exp.Round, exp.Unnest, exp.Floor, exp.Ceil,
+)  # fmt: skip
+_PARTS: Mapping[type[exp.Expr], str] = {
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.Quarter: "quarter",
+    exp.Week: "week",
+    exp.DayOfWeek: "weekday",
+    exp.Hour: "hour",
+}
+_NAMED_PARTS = {
+    "toyear": "year", "tomonth": "month", "todayofmonth": "day", "toquarter": "quarter", "toyyyymm": "format:%Y%m",
+    "toyyyymmdd": "format:%Y%m%d", "todate": "", "todatetime": "", "year": "year", "month": "month",
+}  # fmt: skip
+_FORMATS = {
+    "%Y": "year",
+    "%m": "month",
+    "%d": "day",
+    "%Y-%m": "format:%Y-%m",
+    "%Y%m": "format:%Y%m",
+    "%Y-%m-%d": "",
+    "yyyy": "year",
+}
+_AGGREGATES = {
+    "avg": "avg", "sum": "sum", "count": "count", "min": "min", "max": "max", "countif": "count", "approxdistinct": "count",
+    "approxquantile": "percentile", "percentilecont": "percentile", "percentiledisc": "percentile", "median": "median",
+    "stddev": "stddev", "stddevpop": "stddev", "stddevsamp": "stddev", "variance": "variance", "variancepop": "variance",
+    "argmax": "argmax", "argmin": "argmin", "quantile": "percentile", "anyvalue": "any", "arrayagg": "list", "groupconcat": "list",
+}  # fmt: skip
+_NAMED_AGGREGATES = {
+    "total": "sum", "uniq": "count", "uniqexact": "count", "countdistinct": "count", "sumif": "sum", "avgif": "avg", "minif": "min",
+    "maxif": "max", "quantileif": "percentile", "string_agg": "list", "group_concat": "list", "count_big": "count",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The left side of a condition.
+
+    Attributes:
+        column: Bare name; `*` under COUNT(*); "" when there is none.
+        table: Physical table, when it is known.
+        aggregate: Function around it.
+        distinct: The aggregate runs over distinct values.
+        part: Calendar part or format that is taken of it: `year`, `format:%Y-%m`, `trunc:month`, `prefix:4`, …
+        window: It is a window function; the node.
+        expression: It is more than a column: an arithmetic of several.
+    """
+
+    column: str = ""
+    table: str = ""
+    aggregate: str = ""
+    distinct: bool = False
+    part: str = ""
+    window: exp.Window | None = None
+    expression: bool = False
+
+
+@dataclass(slots=True)
+class Relation:
+    """A table, a common table expression or a derived table, as a select sees it.
+
+    Attributes:
+        table: Physical name; "" for a derived one.
+        outputs: Output expressions of a derived one by lower-case name.
+        names: Where those expressions are resolved.
+        star: The derived one passes its sources' columns through.
+    """
+
+    table: str = ""
+    outputs: dict[str, exp.Expr] = field(default_factory=dict)
+    names: Names | None = None
+    star: bool = False
+
+
+@dataclass(slots=True)
+class Names:
+    """The sources of one select by lower-case alias, and its own output aliases."""
+
+    relations: dict[str, Relation] = field(default_factory=dict)
+    aliases: dict[str, exp.Expr] = field(default_factory=dict)
+    outer: Names | None = None
+    aliases_first: bool = False  # in HAVING, QUALIFY and ORDER BY an output's name hides a column
+
+    def origin(self, column: exp.Column) -> tuple[Relation | None, exp.Expr | None]:
+        """The relation that a column comes from, and the expression behind it when that one is derived."""
+        qualifier, name = column.table.lower(), column.name.lower()
+        if qualifier:
+            scope: Names | None = self
+            while scope is not None and qualifier not in scope.relations:
+                scope = scope.outer
+            relation = scope.relations[qualifier] if scope is not None else None
+            return relation, relation.outputs.get(name) if relation else None
+        for relation in self.relations.values():
+            if name in relation.outputs:
+                return relation, relation.outputs[name]
+        if len(self.relations) == 1:
+            return next(iter(self.relations.values())), None
+        return None, None
+
+
+@cache
+def _short(kind: type[exp.Expr]) -> str:
+    return kind.__name__.lower()
+
+
+def aggregate_name(node: exp.Expr) -> str:
+    """Canonical name of an aggregate function, or "" when the node is none."""
+    if isinstance(node, exp.AggFunc):
+        return _AGGREGATES.get(_short(type(node)), _short(type(node)))
+    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc | exp.CombinedAggFunc | exp.ParameterizedAgg):
+        return _NAMED_AGGREGATES.get(str(node.name or node.this).lower(), "")
+    return ""
+
+
+def target(node: exp.Expr, names: Names, depth: int = 0) -> Target | None:
+    """Read the left side of a condition, or None when it holds no column."""
+    if isinstance(node, exp.Column):
+        return _column(node, names, depth)
+    if isinstance(node, _TRANSPARENT):
+        return target(node.this, names, depth) if isinstance(node.this, exp.Expr) else None
+    if isinstance(node, exp.Window):
+        return Target(window=node, expression=True)
+    if isinstance(node, exp.Filter):
+        return target(node.this, names, depth)
+    if isinstance(node, exp.WithinGroup):
+        keys = node.expression.expressions if isinstance(node.expression, exp.Order) else []
+        ordered = target(keys[0].this, names, depth) if keys else None
+        return Target(column=ordered.column if ordered else "", aggregate=aggregate_name(node.this) or "percentile")
+    if name := aggregate_name(node):
+        return _aggregate(node, name, names, depth)
+    if (part := _part(node)) is not None:
+        return _with_part(node, part, names, depth)
+    return _mixed(node, names, depth)
+
+
+def _column(node: exp.Column, names: Names, depth: int) -> Target | None:
+    if depth > _MAX_LINEAGE:
+        return Target(column=node.name)
+    if names.aliases_first and (output := aliased(node, names)) is not None and not _same_name(output, node):
+        return target(output, replace(names, aliases_first=False), depth + 1) or Target(column=node.name)
+    relation, behind = names.origin(node)
+    if behind is not None and relation is not None and relation.names is not None:
+        found = target(behind, relation.names, depth + 1)
+        if (
+            found is not None
+            and (found.column or found.window or found.aggregate)
+            and not (found.expression and found.window is None and not found.aggregate)
+        ):
+            return found
+        return Target(column=node.name)
+    if relation is None and not node.table and node.name.lower() in names.aliases:
+        behind = names.aliases[node.name.lower()]
+        if behind is not node and not _same_name(behind, node):
+            return target(behind, names, depth + 1) or Target(column=node.name)
+    if relation is not None and relation.star and relation.names is not None and len(relation.names.relations) == 1:
+        return _column(exp.column(node.name), relation.names, depth + 1)
+    return Target(column=node.name, table=relation.table if relation else node.table)
+
+
+def _same_name(output: exp.Expr, column: exp.Column) -> bool:
+    return isinstance(output, exp.Column) and output.name.lower() == column.name.lower()
+
+
+def aliased(node: exp.Column, names: Names) -> exp.Expr | None:
+    """The select's own output that an unqualified name stands for (HAVING and ORDER BY on aliases)."""
+    return None if node.table else names.aliases.get(node.name.lower())
+
+
+def _aggregate(node: exp.Expr, name: str, names: Names, depth: int) -> Target:
+    inner = node.this if isinstance(node.this, exp.Expr) else (node.expressions[0] if node.expressions else None)
+    if isinstance(node, exp.Anonymous) and node.expressions:
+        inner = node.expressions[0]
+    distinct = (
+        isinstance(inner, exp.Distinct)
+        or isinstance(node, exp.ApproxDistinct)
+        or str(node.name).lower() in {"uniq", "uniqexact"}
+    )
+    if isinstance(inner, exp.Distinct):
+        inner = inner.expressions[0] if inner.expressions else None
+    if inner is None or isinstance(inner, exp.Star) or isinstance(node, exp.CountIf):
+        return Target(column="*", aggregate=name)
+    inner = _summed(inner)
+    found = target(inner, names, depth + 1)
+    if found is None:
+        return Target(column="*" if name == "count" else "", aggregate=name, distinct=distinct)
+    return Target(
+        column=found.column, table=found.table, aggregate=name, distinct=distinct, expression=found.expression
+    )
+
+
+def _summed(node: exp.Expr) -> exp.Expr:
+    """What a CASE inside an aggregate adds up: its first result, not its condition."""
+    if isinstance(node, exp.Case | exp.If):
+        branch = node.args["ifs"][0] if isinstance(node, exp.Case) and node.args.get("ifs") else node
+        result = branch.args.get("true")
+        return result if isinstance(result, exp.Expr) else node
+    return node
+
+
+def _part(node: exp.Expr) -> str | None:
+    """Calendar part or format that a function takes of its argument; None for other functions, "" for the whole."""
+    if (part := _PARTS.get(type(node))) is not None:
+        return part
+    if isinstance(node, exp.Extract):
+        return str(node.this.name).lower()
+    if isinstance(node, exp.TimeToStr):
+        return _FORMATS.get(node.args["format"].name, "other")
+    if isinstance(node, exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc):
+        unit = unit_of(node.args.get("unit"))
+        return f"trunc:{unit}" if unit else "other"
+    if isinstance(node, exp.Substring) and node.args.get("start") is not None and node.args["start"].name == "1":
+        return f"prefix:{node.args['length'].name}" if node.args.get("length") is not None else ""
+    if isinstance(node, exp.Left):
+        return f"prefix:{node.expression.name}"
+    if isinstance(node, exp.Anonymous):
+        return _NAMED_PARTS.get(node.name.lower())
+    return None
+
+
+def _with_part(node: exp.Expr, part: str, names: Names, depth: int) -> Target | None:
+    inner = node.args.get("expression") if isinstance(node, exp.Extract) else node.this
+    if isinstance(node, exp.Anonymous):
+        inner = node.expressions[0] if node.expressions else None
+    found = target(inner, names, depth + 1) if isinstance(inner, exp.Expr) else None
+    if found is None:
+        return None
+    return Target(
+        column=found.column,
+        table=found.table,
+        aggregate=found.aggregate,
+        part=part or found.part,
+        expression=part == "other",
+    )
+
+
+def _mixed(node: exp.Expr, names: Names, depth: int) -> Target | None:
+    """An arithmetic: named after its first column, aggregates noted."""
+    for inner in node.iter_expressions():
+        if isinstance(inner, exp.Query):
+            continue
+        found = target(inner, names, depth + 1)
+        if found is not None:
+            wraps = isinstance(node, exp.Coalesce | exp.Abs | exp.Neg | exp.Nullif)
+            return Target(
+                column=found.column,
+                table=found.table,
+                aggregate=found.aggregate,
+                part=found.part,
+                expression=found.expression or not wraps,
+            )
+    return None

@@ -1,0 +1,159 @@
+"""The store's tables and its migrations.
+
+Written with SQLAlchemy Core, so that another database needs another upsert and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    DateTime,
+    Dialect,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    insert,
+    select,
+)
+
+
+class Moment(TypeDecorator[datetime]):
+    """An aware moment, kept in UTC, so that text order is time order."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy's signature
+        """Take the zone off on the way in."""
+        return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy's signature
+        """Put it back on the way out."""
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
+TABLES = MetaData()
+
+applied = Table(
+    "stef_migrations",
+    TABLES,
+    Column("name", String, primary_key=True),
+    Column("applied_at", Moment, nullable=False),
+)
+
+# One row per result. The columns are what is filtered, grouped and ordered by; `result` is the whole of it as JSON.
+evaluations = Table(
+    "evaluations",
+    TABLES,
+    Column("id", Integer, primary_key=True),
+    Column("namespace", String, nullable=False),
+    Column("event_key", String, nullable=False),
+    Column("scoring_config", String, nullable=False),
+    Column("content_digest", String, nullable=False),
+    Column("event_id", String),
+    Column("trace_id", String),
+    Column("span_id", String),
+    Column("agent", String),
+    Column("agent_version", String),
+    Column("app", String),
+    Column("database", String),
+    Column("dialect", String),
+    Column("asked_at", Moment),
+    Column("received_at", Moment, nullable=False),
+    Column("stored_at", Moment, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("reason", String),
+    Column("phi", Integer),
+    Column("band", String),
+    Column("p_offline", Float),
+    Column("p_correct", Float),
+    Column("category", String),
+    Column("verdict", String),
+    Column("confidence", Float),
+    Column("judge", String),
+    Column("fallback", String),
+    Column("drifted", Boolean),
+    Column("findings", Integer, nullable=False),
+    Column("payload", String),
+    Column("result", Text, nullable=False),
+    UniqueConstraint("namespace", "event_key", "scoring_config", "content_digest", name="evaluations_key"),
+    Index("evaluations_group", "agent", "agent_version", "received_at"),
+    Index("evaluations_received", "received_at"),
+    Index("evaluations_event", "event_id"),
+)
+
+# One row per message that gave a result: what a later scoring reads. Emptied after `raw_days`.
+payloads = Table(
+    "payloads",
+    TABLES,
+    Column("key", String, primary_key=True),
+    Column("namespace", String, nullable=False),
+    Column("topic", String, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("offset", Integer, nullable=False),
+    Column("timestamp", Moment),
+    Column("message_key", LargeBinary),
+    Column("headers", Text, nullable=False),
+    Column("value", LargeBinary),
+    Column("stored_at", Moment, nullable=False),
+    Index("payloads_stored", "stored_at"),
+)
+
+# One row per message that was put aside, so that a second delivery is not counted again.
+dead_letters = Table(
+    "dead_letters",
+    TABLES,
+    Column("namespace", String, primary_key=True),
+    Column("position", String, primary_key=True),
+    Column("reason", String, nullable=False),
+    Column("detail", String, nullable=False),
+    Column("stored_at", Moment, nullable=False),
+)
+
+# How far a file source came.
+positions = Table(
+    "positions",
+    TABLES,
+    Column("name", String, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("stored_at", Moment, nullable=False),
+)
+
+
+def _tables(connection: Connection) -> None:
+    TABLES.create_all(connection)
+
+
+# In order, applied once each by name. The first one creates the tables as they are defined today, so a later one must
+# add only what is not there yet. A name never changes and never goes away.
+MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (("0001_tables", _tables),)
+
+
+def migrate(connection: Connection) -> tuple[str, ...]:
+    """Apply the migrations that are missing; the connection holds the write lock.
+
+    Returns:
+        Names that the database has and this release does not know: it was made by a newer one, and is left as it is.
+    """
+    applied.create(connection, checkfirst=True)
+    names = set(connection.scalars(select(applied.c.name)))
+    newer = names - {name for name, _ in MIGRATIONS}
+    if newer:
+        return tuple(sorted(newer))
+    for name, function in MIGRATIONS:
+        if name not in names:
+            function(connection)
+            connection.execute(insert(applied).values(name=name, applied_at=datetime.now(UTC)))
+    return ()

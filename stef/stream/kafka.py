@@ -1,0 +1,359 @@
+"""Kafka as a source, with kafka-python."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from stef.errors import StreamError
+from stef.record import Message
+from stef.stream.protocols import Extent, Gap, Partition, Poll
+
+log = structlog.get_logger("stef.stream")
+
+_CALL_MS = 15_000
+_CLOSE_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSettings:
+    """Where a topic is read from, and as whom.
+
+    Attributes:
+        bootstrap: `host:port` of some brokers.
+        topics: To read; or
+        pattern: a regular expression of their names.
+        group: The consumer group.
+        start: Where to begin in a partition that the group has no position for: "earliest", "latest" or a moment.
+        instance: Name of a static member: a quick restart causes no rebalance.
+        session_seconds: Without a sign of life for so long, the group takes the partitions away.
+        poll_seconds: Without a poll for so long, the consumer leaves the group. The loop polls all the time.
+        options: Further settings of kafka-python's clients, such as `security_protocol` and `sasl_mechanism`.
+    """
+
+    bootstrap: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    group: str = "stef"
+    start: str | datetime = "earliest"
+    instance: str = ""
+    session_seconds: float = 45.0
+    poll_seconds: float = 300.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def client(self, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What a kafka-python client is made with.
+
+        Args:
+            known: Settings that this kind of client has; without it all are given, and an unknown one is refused.
+        """
+        given = {"bootstrap_servers": list(self.bootstrap), "metrics_enabled": False, **self.options}
+        return {name: value for name, value in given.items() if known is None or name in known}
+
+
+class KafkaSource:
+    """Topics of a Kafka cluster, read as a member of a consumer group.
+
+    Guarantee: at least once. Positions are committed by the loop alone, after its flush. Partitions move between
+    members one by one (cooperative rebalancing) and are reported as revoked. Offsets that are gone (retention, a topic
+    made anew) are reported as a gap, and reading goes on at the first message that is there; a position is never reset
+    in silence. The first position of a new partition is committed at once, so that "latest" means the same after a
+    restart.
+
+    Args:
+        settings: See `KafkaSettings`.
+        namespace: In place of `kafka:<cluster id>/<topic>`.
+
+    Raises:
+        StreamError: No broker answers, or it refuses.
+    """
+
+    def __init__(self, settings: KafkaSettings, *, namespace: str = "") -> None:
+        from kafka import KafkaConsumer
+        from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+        self._settings, self._namespace = settings, namespace
+        self._moves: deque[tuple[bool, frozenset[Any]]] = deque()
+        self._committed: dict[Partition, int] = {}
+        self._assigned = False
+        with _failing(f"kafka {','.join(settings.bootstrap)}"):
+            if not namespace:
+                self._cluster = cluster_id(settings)
+            self._consumer = KafkaConsumer(
+                group_id=settings.group,
+                group_instance_id=settings.instance or None,
+                enable_auto_commit=False,
+                # Neither earliest nor latest: a position that is gone must raise, see `_recover`.
+                auto_offset_reset="none",
+                partition_assignment_strategy=[CooperativeStickyAssignor],
+                session_timeout_ms=int(settings.session_seconds * 1000),
+                heartbeat_interval_ms=int(settings.session_seconds * 1000 / 10),
+                max_poll_interval_ms=int(settings.poll_seconds * 1000),
+                **settings.client(),
+            )
+            listener = _listener(self._moves)
+            if settings.pattern:
+                self._consumer.subscribe(pattern=settings.pattern, listener=listener)
+            else:
+                self._consumer.subscribe(topics=list(settings.topics), listener=listener)
+
+    @property
+    def ready(self) -> bool:
+        """Whether partitions are assigned."""
+        return self._assigned
+
+    def namespace(self, topic: str) -> str:
+        """The cluster and the topic, unless given."""
+        return self._namespace or f"kafka:{self._cluster}/{topic}"
+
+    def poll(self, timeout: float, limit: int) -> Poll:
+        """Read, and take part in the group's life."""
+        with _failing("kafka"):
+            gaps: tuple[Gap, ...] = ()
+            records: dict[Any, list[Any]] = {}
+            try:
+                records = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=limit)
+            except Exception as error:  # noqa: BLE001 - `_recover` raises again what it does not know
+                gaps = self._recover(error)
+            revoked = self._moved(records)
+            self._assigned = bool(self._consumer.assignment())
+        return Poll(
+            messages=tuple(_message(record) for batch in records.values() for record in batch),
+            revoked=revoked,
+            gaps=gaps,
+        )
+
+    def commit(self, offsets: Mapping[Partition, int]) -> bool:
+        """Commit the positions after these offsets; put off while the group rebalances or the coordinator is away."""
+        from kafka import errors
+        from kafka.structs import OffsetAndMetadata, TopicPartition
+
+        positions = {TopicPartition(*key): OffsetAndMetadata(offset + 1, "", -1) for key, offset in offsets.items()}
+        moved = (
+            errors.CommitFailedError,
+            errors.RebalanceInProgressError,
+            errors.IllegalGenerationError,
+            errors.UnknownMemberIdError,
+            errors.RetriableError,
+        )
+        with _failing("kafka"):
+            try:
+                self._consumer.commit(positions, timeout_ms=_CALL_MS)
+            except moved as error:
+                log.info("commit put off", error=str(error))
+                return False
+        for key, offset in offsets.items():
+            self._committed[key] = offset + 1
+        return True
+
+    def pause(self) -> None:
+        """Pause every assigned partition; new ones are paused by the next call."""
+        self._consumer.pause(*self._consumer.assignment())
+
+    def resume(self) -> None:
+        """Resume what is paused."""
+        self._consumer.resume(*self._consumer.paused())
+
+    def lag(self) -> Mapping[Partition, int]:
+        """Messages between the committed position and the end, for partitions that were read from."""
+        found = {}
+        for topic_partition in self._consumer.assignment():
+            key = Partition(*topic_partition)
+            end, done = self._consumer.highwater(topic_partition), self._committed.get(key)
+            if end is not None and done is not None:
+                found[key] = max(0, end - done)
+        return found
+
+    def extent(self) -> Extent | None:
+        """None: a topic has no end."""
+        return None
+
+    def close(self) -> None:
+        """Leave the group, committing nothing."""
+        self._consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
+
+    def _moved(self, records: dict[Any, list[Any]]) -> tuple[Partition, ...]:
+        """Take in what the rebalances of this poll took away and gave.
+
+        Messages of a partition that is no longer ours are dropped. If it went and came back within the one poll,
+        nobody can say to which time its messages belong, so they are read once more.
+        """
+        revoked: set[Any] = set()
+        while self._moves:
+            gone, partitions = self._moves.popleft()
+            log.info("partitions revoked" if gone else "partitions assigned", partitions=sorted(map(tuple, partitions)))
+            if gone:
+                revoked |= partitions
+        owned = self._consumer.assignment()
+        for topic_partition in revoked | (records.keys() - owned):
+            dropped = records.pop(topic_partition, [])
+            if dropped and topic_partition in owned:
+                self._consumer.seek(topic_partition, dropped[0].offset)
+            self._committed.pop(Partition(*topic_partition), None)
+        for topic_partition, batch in records.items():
+            if batch:
+                self._committed.setdefault(Partition(*topic_partition), batch[0].offset)
+        return tuple(Partition(*topic_partition) for topic_partition in revoked)
+
+    def _recover(self, error: Exception) -> tuple[Gap, ...]:
+        """Find a place to go on from when a partition has no position, or one that is gone."""
+        from kafka import errors
+
+        if isinstance(error, errors.NoOffsetForPartitionError):
+            self._begin(error.args[0])
+            return ()
+        if isinstance(error, errors.OffsetOutOfRangeError) and error.args and isinstance(error.args[0], dict):
+            return tuple(self._skip(key, offset) for key, offset in error.args[0].items())
+        if isinstance(error, errors.LogTruncationError):
+            return tuple(self._back(key, place) for key, place in error.divergent_offsets.items())
+        raise error
+
+    def _begin(self, partitions: Iterable[Any]) -> None:
+        from kafka.structs import OffsetAndMetadata
+
+        owned = [key for key in partitions if key in self._consumer.assignment()]
+        for key, offset in start_offsets(self._consumer, owned, self._settings.start).items():
+            self._consumer.seek(key, offset)
+            self._consumer.commit({key: OffsetAndMetadata(offset, "", -1)}, timeout_ms=_CALL_MS)
+
+    def _skip(self, key: Any, offset: int) -> Gap:  # noqa: ANN401 - kafka-python is untyped
+        first = self._consumer.beginning_offsets([key], timeout_ms=_CALL_MS)[key]
+        self._consumer.seek(key, first)
+        if first > offset:
+            detail = f"offsets {offset} to {first - 1} are gone; reading on at {first}"
+            return Gap(partition=Partition(*key), messages=first - offset, detail=detail)
+        detail = f"offset {offset} lies beyond the end, as after a topic was made anew; reading from {first}"
+        return Gap(partition=Partition(*key), messages=None, detail=detail)
+
+    def _back(self, key: Any, place: Any) -> Gap:  # noqa: ANN401 - kafka-python is untyped
+        offset = self._consumer.beginning_offsets([key], timeout_ms=_CALL_MS)[key] if place is None else place.offset
+        self._consumer.seek(key, offset)
+        detail = f"the broker lost the end of its log; reading on at {offset}"
+        return Gap(partition=Partition(*key), messages=None, detail=detail)
+
+
+def start_offsets(consumer: Any, partitions: Sequence[Any], start: str | datetime) -> dict[Any, int]:  # noqa: ANN401 - untyped
+    """Where to begin in each partition: its first message, its end, or the first message at or after a moment."""
+    if start == "earliest":
+        return dict(consumer.beginning_offsets(partitions, timeout_ms=_CALL_MS))
+    ends = dict(consumer.end_offsets(partitions, timeout_ms=_CALL_MS))
+    if not isinstance(start, datetime):
+        return ends
+    stamp = int(start.timestamp() * 1000)
+    found = consumer.offsets_for_times(dict.fromkeys(partitions, stamp), timeout_ms=_CALL_MS)
+    return {key: ends[key] if found.get(key) is None else found[key].offset for key in partitions}
+
+
+def cluster_id(settings: KafkaSettings) -> str:
+    """The cluster's own name, which stays when brokers change.
+
+    Raises:
+        StreamError: No broker answers, or it refuses.
+    """
+    from kafka import KafkaAdminClient
+
+    with _failing(f"kafka {','.join(settings.bootstrap)}"):
+        admin = KafkaAdminClient(**settings.client(KafkaAdminClient.DEFAULT_CONFIG))
+        try:
+            return str(admin.describe_cluster()["cluster_id"])
+        finally:
+            admin.close()
+
+
+def sample(settings: KafkaSettings, count: int, *, seconds: float = 10.0) -> list[Message]:
+    """Read the last few messages of the topics, joining no group and committing nothing.
+
+    Raises:
+        StreamError: No broker answers, or a topic is not there.
+    """
+    from kafka import KafkaConsumer
+    from kafka.structs import TopicPartition
+
+    with _failing(f"kafka {','.join(settings.bootstrap)}"):
+        consumer = KafkaConsumer(group_id=None, enable_auto_commit=False, **settings.client())
+        try:
+            keys = [
+                TopicPartition(topic, n) for topic in _topics(consumer, settings) for n in _partitions(consumer, topic)
+            ]
+            consumer.assign(keys)
+            first = consumer.beginning_offsets(keys, timeout_ms=_CALL_MS)
+            ends = consumer.end_offsets(keys, timeout_ms=_CALL_MS)
+            for key in keys:
+                consumer.seek(key, max(first[key], ends[key] - count))
+            found: list[Message] = []
+            wanted = sum(min(count, ends[key] - first[key]) for key in keys)
+            deadline = time.monotonic() + seconds
+            while len(found) < min(count, wanted) and time.monotonic() < deadline:
+                for batch in consumer.poll(timeout_ms=200, max_records=count).values():
+                    found.extend(_message(record) for record in batch)
+            return found[:count]
+        finally:
+            consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
+
+
+def _topics(consumer: Any, settings: KafkaSettings) -> list[str]:  # noqa: ANN401 - kafka-python is untyped
+    import re
+
+    if not settings.pattern:
+        return list(settings.topics)
+    return sorted(topic for topic in consumer.topics() if re.match(settings.pattern, topic))
+
+
+def _partitions(consumer: Any, topic: str) -> list[int]:  # noqa: ANN401 - kafka-python is untyped
+    found = consumer.partitions_for_topic(topic)
+    if not found:
+        raise StreamError(f"kafka: there is no topic {topic}")
+    return sorted(found)
+
+
+def _listener(moves: deque[tuple[bool, frozenset[Any]]]) -> Any:  # noqa: ANN401 - a class of kafka-python
+    from kafka import ConsumerRebalanceListener
+
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+        """Runs in the client's own thread, which must not wait: it only notes what happened."""
+
+        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            moves.append((True, frozenset(revoked)))
+
+        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            moves.append((False, frozenset(assigned)))
+
+        def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+            moves.append((True, frozenset(lost)))
+
+    return Listener()
+
+
+def _message(record: Any) -> Message:  # noqa: ANN401 - kafka-python is untyped
+    stamp = record.timestamp
+    return Message(
+        value=record.value,
+        key=record.key,
+        headers=tuple((name, value or b"") for name, value in record.headers or ()),
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=None if stamp is None or stamp < 0 else datetime.fromtimestamp(stamp / 1000, UTC),
+    )
+
+
+class _failing:  # noqa: N801 - a context manager reads as a word
+    """Turns errors of kafka-python into `StreamError`."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from kafka.errors import KafkaError
+
+        if isinstance(error, KafkaError):
+            raise StreamError(f"{self._what}: {type(error).__name__}: {error}") from error
