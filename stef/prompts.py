@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from stef import starter
 from stef.errors import PromptError, nearest
 
 _FRONT = re.compile(r"---\n(?P<front>.*?\n)---\n(?P<text>.*)", re.DOTALL)
@@ -109,19 +110,12 @@ def locate(folder: Path, name: str) -> Path:
     """
     if not _NAME.fullmatch(name):
         raise PromptError(str(folder), "", f"the prompt name {name!r}", "small letters, digits, - and _")
-    places = (folder, _shipped())
+    places = (folder, starter.folder() / "prompts")
     for place in places:
         if (place / f"{name}.md").is_file():
             return place / f"{name}.md"
     known = sorted({path.stem for place in places if place.is_dir() for path in place.glob("*.md")})
     raise PromptError(str(folder / f"{name}.md"), "", "no such file", nearest(name, known))
-
-
-def _shipped() -> Path:
-    """The folder of prompts in the package, or in the checkout when stef runs from one."""
-    package = Path(__file__).resolve().parent
-    inside = package / "resources" / "starter" / "prompts"
-    return inside if inside.is_dir() else package.parent / "prompts"
 
 
 def load(path: Path, *, offered: Collection[str], required: Collection[str] = ()) -> Prompt:
