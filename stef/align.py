@@ -61,7 +61,7 @@ def align(asked: Texts, sql: QuerySpec, rules: AppRules, calendar: Calendar) -> 
     open_filters = list(filters)
     _pair(mentions, open_filters, rules, calendar, evidence)
     _by_member(mentions, open_filters, rules, calendar, evidence)
-    evidence += [_unmatched(item) for item in mentions if not item.done and not item.introduced]
+    evidence += [_unmatched(item, sql) for item in mentions if not item.done and not item.introduced]
     words = _Words.of(asked)
     evidence += [_left_over(item, words, rules) for item in open_filters]
     category = _category(evidence)
@@ -250,12 +250,24 @@ def _year_start(item: Filter) -> datetime | None:
 # ── what is left ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _unmatched(item: _Asked) -> FilterEvidence:
+def _unmatched(item: _Asked, sql: QuerySpec) -> FilterEvidence:
+    if item.required and item.filter.implied_column and item.filter.op is Op.EQ and (where := _spoken_of(item.filter, sql)):
+        return FilterEvidence(match=Match.MATCHED, asked=item.filter, required=True, certainty=0.6, note=f"the SQL speaks of it in {where}")
     if not item.required:
         return FilterEvidence(match=Match.UNDETERMINED, asked=item.filter, certainty=item.filter.certainty, note="perhaps no condition")
     if isinstance(item.filter.value, Unknown) and item.filter.value.why == "clock":
         return FilterEvidence(match=Match.MISSING, asked=item.filter, required=True, certainty=0.9 * item.filter.certainty)
     return FilterEvidence(match=Match.MISSING, asked=item.filter, required=True, certainty=item.filter.certainty)
+
+
+def _spoken_of(item: Filter, sql: QuerySpec) -> str:
+    """The table or column that a status word is about ("returned" – `returns`, "resolved" – `resolved_at`), or ""."""
+    if not isinstance(item.value, Text):
+        return ""
+    wanted = {stem(word) for word in tokens(item.value.raw)}
+    names = [table.rpartition(".")[2] for table in sql.tables] + [found.column for found in sql.filters]
+    names += [column for shown in sql.projections for column in shown.columns]
+    return next((name for name in names if wanted and wanted <= {stem(word) for word in tokens(name)}), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +295,18 @@ def _left_over(item: Filter, words: _Words, rules: AppRules) -> FilterEvidence:
         return FilterEvidence(match=Match.UNDETERMINED, found=item, certainty=0.5, note=note)
     if any(covers(part, item) for condition in (*rules.benign_filters, *rules.mandatory_filters) for part in condition.filters):
         return FilterEvidence(match=Match.BENIGN_EXTRA, found=item)
+    if item.op in _ABSENCES and words.question & _NEGATIONS:
+        return FilterEvidence(match=Match.MATCHED, found=item, certainty=0.6, note="the question asks for what is not there")
     if item.effect is Effect.EFFECTIVE and _stands_in(item, words.question, words.question_text):
         return FilterEvidence(match=Match.MATCHED, found=item, certainty=0.6, note="its value stands in the question")
     if item.effect is Effect.EFFECTIVE and _stands_in(item, words.expansion, words.expansion_text):
         return FilterEvidence(match=Match.INTRODUCED, found=item, certainty=0.6, note="only the expansion has its value")
     sure = 0.3 if item.op is Op.IS_NOT_NULL else 1.0
     return FilterEvidence(match=Match.EXTRA, found=item, certainty=sure, note=_effect_note(item))
+
+
+_ABSENCES = frozenset({Op.IS_NULL, Op.NOT_EXISTS})
+_NEGATIONS = frozenset(stem(word) for word in ("no", "not", "never", "without", "none", "neither", "nor", "t", "except", "excluding", "missing", "lack", "empty"))
 
 
 def _effect_note(item: Filter) -> str:
@@ -305,18 +323,26 @@ def _one_stands_in(item: Filter, value: object, stems: frozenset[str], text: str
         case Text(raw) if raw.strip("% "):
             parts = [stem(word) for word in tokens(raw)]
             return bool(parts) and all(part in stems for part in parts) if any(len(p) > 1 for p in parts) else fold(raw) in text.split()
+        case Number(number) if number in {0, 1} and (about := _flag_words(item.column)) and about <= stems:
+            return True
         case Number(number):
             return re.search(rf"(?<![\d.]){re.escape(format(number.normalize(), 'f'))}(?![\d]|\.\d)", text) is not None
         case Column(name):
             both = [stem(word) for word in (*tokens(item.column), *tokens(name.rpartition(".")[2])) if word not in _SUFFIXES]
             return bool(both) and all(part in stems for part in both)
         case Boolean():
-            parts = [part for part in (stem(word) for word in tokens(item.column)) if part not in {"is", "has", "was", "flag"}]
-            return bool(parts) and all(part in stems for part in parts)
+            about = _flag_words(item.column)
+            return bool(about) and about <= stems
         case _:
             return False
 
 
+def _flag_words(column: str) -> set[str]:
+    """What a flag or a counter is about (`reopened_count > 0`, `is_urgent = 1`)."""
+    return {stem(word) for word in tokens(column)} - _FLAG_MARKS
+
+
+_FLAG_MARKS = frozenset(stem(word) for word in ("is", "has", "was", "flag", "count", "number", "total", "ind", "indicator"))
 # What a column of an event ends in without saying more.
 _SUFFIXES = frozenset({"at", "on", "date", "time", "timestamp", "datetime"})
 

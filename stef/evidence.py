@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from stef.apprules import AppRules
+from stef.matching import EFFECTS
 from stef.names import similarity, stem, tokens
 from stef.result import Alignment, Category, Evidence, Finding, JudgeReason, Match
-from stef.spec import Aggregation, OrderKey, QuerySpec
+from stef.spec import Aggregation, Effect, OrderKey, QuerySpec
 from stef.timespan import Interval
 from stef.values import Anything
 from stef.weights import Weights
@@ -130,10 +131,11 @@ def _sentence(match: Match, asked: str, found: str, note: str) -> str:
 
 def aggregates(facts: Facts) -> Iterator[Signal]:
     """An aggregate that was asked for must be delivered, over distinct values where that was asked for."""
+    answered = any(_delivers(wanted, item, facts.sql) for wanted in facts.asked.aggregations for item in facts.sql.aggregations)
     for wanted in facts.asked.aggregations:
-        if wanted.certainty < _SURE:
+        if wanted.certainty < _SURE or (wanted.function == "count" and not wanted.distinct and answered):
             continue
-        given = [item for item in facts.sql.aggregations if _delivers(wanted, item)]
+        given = [item for item in facts.sql.aggregations if _delivers(wanted, item, facts.sql)]
         if not given and not _stored(wanted, facts.sql):
             yield Signal("aggregate", wanted.certainty, "wrong_aggregate", f"asked for {_named(wanted)}, and the SQL computes {_given(facts.sql)}")
         elif wanted.distinct and given and not any(item.distinct for item in given) and _repeats(facts.sql, given):
@@ -151,8 +153,8 @@ def _given(sql: QuerySpec) -> str:
 
 _SAME_FUNCTION = {
     "count": {"count", "sum", "ratio"},
-    "sum": {"sum", "count", "ratio"},
-    "avg": {"avg", "ratio", "sum"},
+    "sum": {"sum", "ratio"},
+    "avg": {"avg", "ratio"},
     "ratio": {"ratio", "avg"},
     "max": {"max", "argmax"},
     "min": {"min", "argmin"},
@@ -161,13 +163,20 @@ _SAME_FUNCTION = {
 }
 
 
-def _delivers(wanted: Aggregation, given: Aggregation) -> bool:
-    return given.function == wanted.function or given.function in _SAME_FUNCTION.get(wanted.function, ())
+def _delivers(wanted: Aggregation, given: Aggregation, sql: QuerySpec) -> bool:
+    if given.function == wanted.function or given.function in _SAME_FUNCTION.get(wanted.function, ()):
+        return True
+    return wanted.function == "sum" and given.function == "count" and (wanted.certainty < 0.8 or _is_entity(wanted.of, sql))
+
+
+def _is_entity(words: str, sql: QuerySpec) -> bool:
+    """Whether rows of a table are meant ("total orders")."""
+    return any(similarity(words, table.rpartition(".")[2]) >= 0.6 for table in sql.tables)
 
 
 def _stored(wanted: Aggregation, sql: QuerySpec) -> bool:
     """Whether the figure is kept in a column, ranked for, or made by a window."""
-    columns = [word for item in sql.projections for name in (item.name, *item.columns) for word in tokens(name)]
+    columns = [word for item in sql.projections for name in item.columns for word in tokens(name)]
     if wanted.function in {"max", "min"}:
         return sql.limit is not None or bool(sql.order_by)
     if wanted.function in {"count", "sum"} and _COUNTED & set(columns):
@@ -205,13 +214,30 @@ def _mapped_word(phrase: str, rules: AppRules) -> str | None:
 
 def unasked_aggregate(facts: Facts) -> Iterator[Signal]:
     """An aggregate in the output beside plain columns that nobody asked for."""
-    if facts.asked.aggregations or facts.asked.order_by or facts.asked.limit is not None:
+    asked = facts.asked
+    if asked.aggregations or asked.order_by or asked.group_by or asked.limit is not None or any(f.aggregate for f in facts.sql.filters):
         return
     shown = [item for item in facts.sql.projections if item.aggregates]
     if shown and len(shown) < len(facts.sql.projections):
-        words = set(tokens(facts.asked_text))
-        if not words & (_COUNTED | {"average", "maximum", "minimum", "percent", "rate", "ratio", "many", "much"}):
+        words = {stem(word) for word in tokens(facts.asked_text)}
+        about = {stem(word) for column in shown[0].columns for word in tokens(column)}
+        if not words & (about | _FIGURES):
             yield Signal("unasked_aggregate", 1.0, "wrong_aggregate", f"nobody asked for {shown[0].text}")
+
+
+_FIGURES = frozenset(stem(word) for word in (*_COUNTED, "average", "maximum", "minimum", "percent", "rate", "ratio", "many", "much"))
+
+
+def self_defeating(facts: Facts) -> Iterator[Signal]:
+    """A condition that cannot do what it is there for is an error whoever asked for it."""
+    known = {item.found for item in facts.alignment.filters if item.match is Match.INEFFECTIVE and item.required}
+    for item in facts.sql.filters:
+        if item.effect in _DEFEATED and item not in known:
+            yield Signal("ineffective", 0.9, "missing_filter", f"{item} has no effect: {EFFECTS[item.effect]}")
+            return
+
+
+_DEFEATED = frozenset({Effect.COUNTED_ELSE, Effect.NULL_COMPARISON, Effect.OR_PRECEDENCE})
 
 
 # ── grouping ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,6 +253,18 @@ def grouping(facts: Facts) -> Iterator[Signal]:
         if not facts.sql.group_by and not any(not item.aggregates for item in facts.sql.projections):
             yield Signal("grouping", key.certainty, "missing_group_by", f"asked for figures by {key.column or key.unit}, and the SQL gives one figure")
             return
+
+
+def ungrouped(facts: Facts) -> Iterator[Signal]:
+    """Plain columns beside an aggregate without GROUP BY: most databases refuse it, the others pick any row.
+
+    MIN and MAX are left out: SQLite then gives the row that holds the extreme, and people use it.
+    """
+    sql = facts.sql
+    functions = {function for item in sql.projections for function in item.aggregates}
+    plain = [item for item in sql.projections if not item.aggregates and item.columns]
+    if functions and plain and not sql.group_by and not sql.windows and not functions & {"min", "max", "argmin", "argmax", "list", "any"}:
+        yield Signal("grouping", 1.0, "missing_group_by", f"{plain[0].text} stands beside {', '.join(sorted(functions))} without GROUP BY")
 
 
 def grain(facts: Facts) -> Iterator[Signal]:
@@ -329,4 +367,4 @@ def dialect(facts: Facts) -> Iterator[Signal]:
             yield Signal("foreign_dialect", 1.0, "other", item.detail)
 
 
-CHECKS: tuple[Check, ...] = (filters, nothing_met, against_rules, aggregates, measure, unasked_aggregate, grouping, grain, ordering, limits, distinct, columns, dialect)
+CHECKS: tuple[Check, ...] = (filters, nothing_met, against_rules, aggregates, measure, unasked_aggregate, self_defeating, grouping, ungrouped, grain, ordering, limits, distinct, columns, dialect)

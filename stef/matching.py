@@ -70,7 +70,7 @@ def compare(asked: Filter, found: Filter, rules: AppRules, calendar: Calendar) -
     if verdict is None:
         verdict = _flag(asked, found, near)
     if verdict is None and (_is_time(asked.value) or isinstance(asked.value, Interval)):
-        verdict = _time(asked, found, near, calendar)
+        verdict = _time(asked, found, near, rules, calendar)
     elif verdict is None:
         verdict = _value(asked, found, near, rules)
     if verdict is None:
@@ -185,7 +185,7 @@ def span_of(item: Filter) -> Interval | None:
             return span
 
 
-def _time(asked: Filter, found: Filter, near: float, calendar: Calendar) -> Comparison | None:
+def _time(asked: Filter, found: Filter, near: float, rules: AppRules, calendar: Calendar) -> Comparison | None:
     if _is_time(asked.value) or _is_time(found.value) or (isinstance(found.value, Placeholder) and near >= NEAR):
         return _untimed(asked, found, near)
     if not isinstance(asked.value, Interval):
@@ -197,6 +197,8 @@ def _time(asked: Filter, found: Filter, near: float, calendar: Calendar) -> Comp
     if _same_span(asked.value, span, calendar):
         if negated[0] is not negated[1]:
             return Comparison(Match.WRONG_OPERATOR, 0.7 + near / 4)
+        if near < 0.3 and (wrong := _elsewhere(asked, found, rules)) is not None:
+            return wrong
         return Comparison(Match.MATCHED, 0.75 + near / 4, 1.0 if near >= 0.5 else 0.8)
     if near < 0.3 and asked.column and not _vague(asked.column):
         return Comparison(Match.WRONG_VALUE, 0.3, 0.6, f"{span} instead of {asked.value}")
@@ -253,11 +255,17 @@ def _value(asked: Filter, found: Filter, near: float, rules: AppRules) -> Compar
     if equal:
         return _equal(asked, found, near, rules, equal)
     if _contradicts(asked, found, near):
-        if code_for_label(asked.value, found.value):
+        if code_for_label(asked.value, found.value) and not _declared(asked, found, rules):
             return Comparison(Match.UNDETERMINED, 0.35 + near / 4, 0.5, "a code against a label")
         if asked.op is found.op or _same_side(asked.op, found.op):
             return Comparison(Match.WRONG_VALUE, 0.3 + near / 4, 0.9 if near >= 0.8 else 0.6)
     return None
+
+
+def _declared(asked: Filter, found: Filter, rules: AppRules) -> bool:
+    """Whether R_app says what the word is stored as: another code is then another value."""
+    words = asked.value.members if isinstance(asked.value, Many) else (asked.value,)
+    return any(isinstance(word, Text) and rules.stored_values(found.column, word.raw) for word in words)
 
 
 def _unknown(asked: Filter, found: Filter, near: float) -> Comparison | None:

@@ -332,8 +332,9 @@ class _Walk:
                 on, Place(scope=scope, path=f"{context.path}join", names=block.names, join_keys=True), self.reading
             )
             side = str(join.side or "").upper()
-            if side and not _rejects_unmatched(join, side, node, block.names, known):
-                read = [replace(item, effect=Effect.OUTER_JOIN) for item in read]
+            if side:
+                rejects = _rejects_unmatched(join, side, node, block.names, known)
+                read = [item if rejects and item.table in rejects else replace(item, effect=Effect.OUTER_JOIN) for item in read]
             found += read
         return found
 
@@ -529,29 +530,18 @@ def _qualified(column: exp.Column, names: Names) -> str:
     return f"{found.table}.{found.column}" if found is not None and found.table else column.name
 
 
-def _rejects_unmatched(join: exp.Join, side: str, node: exp.Select, names: Names, known: list[Filter]) -> bool:
-    """Whether rows without a match fall out after all: WHERE tests the looked-up side, or only that side is counted."""
+def _rejects_unmatched(join: exp.Join, side: str, node: exp.Select, names: Names, known: list[Filter]) -> set[str]:
+    """Tables that are looked up and whose unmatched rows fall out after all: WHERE tests them, or only they are counted."""
     looked_up = join.this.alias_or_name.lower()
     relation = names.relations.get(looked_up)
     if relation is None or side == "FULL":
-        return False
-    if side == "RIGHT":
-        others = [r for alias, r in names.relations.items() if alias != looked_up]
-        tables = {r.table for r in others}
-    else:
-        tables = {relation.table}
-    if any(
-        item.table and item.table in tables and item.op is not Op.IS_NULL and item.scope is not Scope.CASE
-        for item in known
-    ):
-        return True
-    counted = [
-        found
-        for output in node.expressions
-        for item in shallow(output)
-        if (found := _aggregate_target(item, names)) is not None
-    ]
-    return bool(counted) and all(found in tables and found for found in counted)
+        return set()
+    others = {r.table for alias, r in names.relations.items() if alias != looked_up}
+    tables = others if side == "RIGHT" else {relation.table}
+    if any(item.table and item.table in tables and item.op is not Op.IS_NULL and item.scope is not Scope.CASE for item in known):
+        return tables
+    counted = [found for output in node.expressions for item in shallow(output) if (found := _aggregate_target(item, names)) is not None]
+    return tables if counted and all(found and found in tables for found in counted) else set()
 
 
 def _aggregate_target(node: exp.Expr, names: Names) -> str | None:

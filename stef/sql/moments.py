@@ -262,8 +262,15 @@ _HANDLERS: dict[type[exp.Expr], _Handler] = {
 }
 
 
-def upper_end(found: Moment) -> datetime:
-    """Where `<= literal` ends, half-open: a date takes its whole day, midnight only itself, 23:59 the rest of the day."""
+def upper_end(found: Moment, *, timed: bool = False) -> datetime:
+    """Where `<= literal` ends, half-open: a date takes its whole day, midnight only itself, 23:59 the rest of the day.
+
+    Args:
+        found: The literal.
+        timed: The column holds a time of day; a date then stands for its midnight.
+    """
+    if timed and found.precision is Unit.DAY:
+        return found.start
     if found.precision not in {Unit.HOUR, Unit.MINUTE, Unit.SECOND}:
         end = found.span.end
         return end if end is not None else found.start

@@ -6,6 +6,7 @@ as one half-open interval, every spelling of a year or a month as its range).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -409,7 +410,7 @@ def _compare(found: Target, op: Op, value: Value, moment: Moment | None, node: e
     if found.part and (span := _part_span(found.part, value)) is not None:
         return _bounded(found, op, span, span.end, node, place)
     if moment is not None and not found.part:
-        return _bounded(found, op, moment.span, upper_end(moment), node, place)
+        return _bounded(found, op, moment.span, upper_end(moment, timed=_is_timed(found, node)), node, place)
     if isinstance(value, Interval):
         return _bounded(found, op, value, value.end, node, place)
     if found.part and isinstance(value, Number):
@@ -419,6 +420,15 @@ def _compare(found: Target, op: Op, value: Value, moment: Moment | None, node: e
     if isinstance(value, Boolean) and op is Op.NE:
         op, value = Op.EQ, Boolean(not value.value)
     return _build(found, op, value, node, place)
+
+
+def _is_timed(found: Target, node: exp.Expr) -> bool:
+    """Whether the column holds a time of day, by its name and unless it is cast to a date: `<= '2025-03-31'` then ends at midnight."""
+    cast = node.find(exp.Date, exp.TsOrDsToDate, exp.Cast, exp.TryCast)
+    return cast is None and _TIMED.search(found.column) is not None
+
+
+_TIMED = re.compile(r"(?:_at|_ts|[a-z]At|(?i:timestamp|datetime|date_time))\Z")
 
 
 def _part_span(part: str, value: Value) -> Interval | None:
