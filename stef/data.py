@@ -1,4 +1,4 @@
-"""Loads what people edit or translate (lexicons, function lists, weights, zones) into frozen values for the pure part."""
+"""Loads what people edit or translate (lexicons, lists, weights, zones) into frozen values for the pure part."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lexicon(language: str) -> Lexicon:
         FileNotFoundError: There are none for it.
     """
     table = resource(f"lexicon.{language}.yaml")
-    return build(table["language"], table["phrases"])
+    return build(table["language"], table["phrases"], table["endings"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
 """The main path: a message becomes evaluations.
 
-    message ─ ingest ─▶ record ─┬─ sql ─▶ spec ─┐
-                                └─ nl ──▶ specs ┴─▶ normalize ─▶ align ─▶ evidence ─▶ judge ─▶ score ─▶ evaluation
+    message ─ ingest ─▶ record ─ understand ─▶ judge ─▶ caps ─▶ score ─▶ evaluation
 
-Everything left of the judge is pure. `Pipeline.evaluate` is the one place that catches everything.
+Everything left of the judge is pure (`understand.py`). `Pipeline` holds the one place that catches everything.
 """
 
 from __future__ import annotations
@@ -11,37 +10,42 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import sqlglot
 import structlog
 
 from stef import data, rulefiles
-from stef.align import Texts, align, check_expansion
 from stef.apprules import NO_RULES, AppRules
 from stef.config import Settings
 from stef.errors import JudgeError, RecordError, RulesError, SettingError
-from stef.evidence import Facts, gather
 from stef.ingest import FieldMapping, read
 from stef.judge import Judge, JudgeCase
 from stef.judge.caps import capped
 from stef.judge.offline import OfflineJudge
 from stef.judge.untrusted import suspicions
-from stef.nl import extract as nl
-from stef.normalize import normalize
 from stef.record import Arrival, Message, QueryRecord
-from stef.result import SEMANTICS_VERSION, Evaluation, Finding, JudgeKind, Judgement, Outcome, Provenance, Reason, Severity, Specs, Verdict
+from stef.result import (
+    SEMANTICS_VERSION,
+    Evaluation,
+    Finding,
+    JudgeKind,
+    Judgement,
+    Outcome,
+    Provenance,
+    Reason,
+    Severity,
+    Verdict,
+)
 from stef.score import PROFILE, score
 from stef.spec import QuerySpec, Source
-from stef.sql import extract as sql
-from stef.sql.parse import Parsed, parse
-from stef.sql.safety import findings as safety_findings
-from stef.sql.statement import lift
 from stef.timespan import Calendar
+from stef.understand import Compared, Knowledge, ReadQuestion, Understood, question_reader, understand
 from stef.version import __version__
 from stef.weights import Weights
 
@@ -50,138 +54,56 @@ Known = Callable[[Message, str, str, str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """What the pure part needs beside a record: frozen, with digests."""
+class Rulebook:
+    """The operator's rules.
+
+    Attributes:
+        registry: By application.
+        default_app: For records that name none that is known.
+        trust_inline: Let rules inside a record set mappings, synonyms and benign filters.
+    """
 
     registry: Mapping[str, AppRules]
-    default_app: str
-    trust_inline: bool
-    max_sql_bytes: int
-    weights: Weights
-    denied: Mapping[str, str]
+    default_app: str = ""
+    trust_inline: bool = True
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Understood:
-    """What the symbolic side found in one record; `case` is None when there is nothing to judge."""
-
-    specs: Specs
-    parsed: Parsed
-    findings: tuple[Finding, ...]
-    case: JudgeCase | None = None
-    reason: Reason | None = None
-    detail: str = ""
-
-
-def understand(record: QueryRecord, rules: AppRules, tools: Tools) -> Understood:
-    """Everything left of the judge; pure.
-
-    Args:
-        record: As read.
-        rules: The operator's, with what the record carries.
-        tools: Weights and built-in lists.
-    """
-    calendar = calendar_of(record, rules)
-    question = read_question(record.question, calendar, rules, Source.QUESTION)
-    expansion = read_question(record.expanded_question, calendar, rules, Source.EXPANSION) if record.expanded_question else None
-    parsed = parse(lift(record.sql, max_bytes=tools.max_sql_bytes), dialect=record.dialect or rules.dialect or None, parameters=record.parameters)
-    asked_only = Specs(question=question, expansion=expansion)
-    reason, detail, spec = parsed.reason, parsed.detail, None
-    if not record.question.strip():
-        reason, detail = Reason.NO_SQL, "the log has no question to hold the SQL against"
-    if reason is None and parsed.tree is not None:
+    def rules(self, record: QueryRecord) -> tuple[AppRules, tuple[Finding, ...]]:
+        """The rules that hold for a record; rules inside it that are wrong are left out and reported."""
+        named = self.registry.get(record.app or "") or self.registry.get(self.default_app)
+        operator = named or NO_RULES
         try:
-            spec = sql.extract(parsed.tree, calendar=calendar, variables=_variables(record, parsed), dialect=parsed.dialect)
-        except RecursionError:
-            reason, detail = Reason.TOO_DEEP, "queries nested deeper than is followed"
-    found = parsed.findings + safety_findings(parsed, spec, rules, tools.denied) + suspicions(_untrusted(record, parsed))
-    if spec is None:
-        return Understood(specs=asked_only, parsed=parsed, findings=found, reason=reason, detail=detail)
-    specs = replace(asked_only, sql=spec)
-    case = _case(record, specs, parsed, found, rules, calendar, tools.weights)
-    return Understood(specs=specs, parsed=parsed, findings=found, case=case)
-
-
-def _case(
-    record: QueryRecord, specs: Specs, parsed: Parsed, found: tuple[Finding, ...], rules: AppRules, calendar: Calendar, weights: Weights
-) -> JudgeCase:
-    question, spec = specs.question or QuerySpec(source=Source.QUESTION), specs.sql or QuerySpec(source=Source.SQL)
-    texts = Texts(
-        question=question, question_text=record.question, expansion=specs.expansion, expansion_text=record.expanded_question or ""
-    )
-    follow_up = question.elliptical and specs.expansion is not None
-    asked = specs.expansion if follow_up and specs.expansion is not None else question
-    asked_text = f"{record.question} {record.expanded_question or ''}" if follow_up else record.question
-    normalized, trace = normalize(asked, spec, rules)
-    alignment = align(texts, normalized, rules, calendar)
-    facts = Facts(
-        asked=asked, asked_text=asked_text, sql=spec, normalized=normalized, alignment=alignment, rules=rules, findings=found, statement=parsed.sql
-    )
-    return JudgeCase(
-        record=record,
-        statement=parsed.sql,
-        specs=specs,
-        alignment=alignment,
-        evidence=gather(facts, weights),
-        expansion=check_expansion(texts, rules, calendar),
-        normalizations=trace,
-        findings=found,
-        rules=rules,
-    )
-
-
-def read_question(text: str, calendar: Calendar, rules: AppRules, source: Source) -> QuerySpec:
-    """Read a question or an expansion."""
-    return nl.extract(text, lexicon=data.lexicon("en"), calendar=calendar, rules=rules, source=source)
-
-
-def calendar_of(record: QueryRecord, rules: AppRules) -> Calendar:
-    """The record's clock in its own zone, else the application's, else UTC."""
-    now = None
-    if record.asked_at is not None:
-        zone = data.zone(record.timezone or "") or data.zone(rules.timezone) or UTC
-        now = record.asked_at.astimezone(zone).replace(tzinfo=None)
-    return Calendar(now=now, week_start=rules.week_start or 0, fiscal_year_start_month=rules.fiscal_year_start_month or 1)
-
-
-def _variables(record: QueryRecord, parsed: Parsed) -> dict[str, str]:
-    given = {name.lower(): _literal(value) for name, value in (record.parameters or {}).items()}
-    return {**parsed.variables, **given}
-
-
-def _literal(value: Any) -> str:  # noqa: ANN401 - logged parameters are untyped
-    if isinstance(value, bool) or value is None:
-        return str(value).upper() if value is not None else "NULL"
-    return str(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"
-
-
-def _untrusted(record: QueryRecord, parsed: Parsed) -> dict[str, str]:
-    texts = {
-        "question": record.question,
-        "expansion": record.expanded_question or "",
-        "comments": "\n".join(parsed.comments),
-        "sql": parsed.sql,
-        "app_rules": json.dumps(record.app_rules, ensure_ascii=False) if record.app_rules else "",
-    }
-    return {name: text for name, text in texts.items() if text}
+            return rulefiles.merged(operator, record.app_rules, trust=self.trust_inline), ()
+        except RulesError as error:
+            wrong = Finding(code="inline_rules_invalid", severity=Severity.WARNING, detail=str(error)[:300])
+            return operator, (wrong,)
 
 
 class Pipeline:
     """Scores messages.
 
     Args:
-        tools: Rules, weights, limits.
+        rulebook: The operator's rules.
+        knowledge: Words, weights, lists.
         judge: Who gives the verdict.
         mapping: Field mapping of the consumer's file.
         known: Says which records have an answer already, so that a second delivery is not judged again.
     """
 
-    def __init__(self, tools: Tools, judge: Judge, *, mapping: FieldMapping | None = None, known: Known | None = None) -> None:
-        self.tools, self.judge, self.mapping, self.known = tools, judge, mapping, known
-        self.offline = OfflineJudge(tools.weights)
+    def __init__(
+        self,
+        rulebook: Rulebook,
+        knowledge: Knowledge,
+        judge: Judge,
+        *,
+        mapping: FieldMapping | None = None,
+        known: Known | None = None,
+    ) -> None:
+        self.rulebook, self.knowledge, self.judge = rulebook, knowledge, judge
+        self.mapping, self.known = mapping, known
+        self.offline = OfflineJudge(knowledge.weights)
 
     async def evaluate(self, message: Message) -> tuple[Evaluation | RecordError, ...]:
-        """Evaluate every record of a message; the members that are no records come as errors.
+        """Evaluate every record of a message; members of it that are no records come as errors.
 
         Raises:
             RecordError: The message holds no record at all.
@@ -197,99 +119,128 @@ class Pipeline:
             await close()
 
     async def _guarded(self, arrival: Arrival) -> Evaluation:
-        """The one broad except: a bug costs one record its score, and says so."""
-        start = self._start(arrival)
+        """The one broad except: a bug costs one record its score, and the result says so."""
+        start = self._start(arrival, NO_RULES)
         try:
-            return await self._evaluate(arrival, start)
+            rules, problem = self.rulebook.rules(arrival.record) if arrival.record else (NO_RULES, ())
+            start = replace(self._start(arrival, rules), findings=problem)
+            return await self._evaluate(arrival, rules, start)
         except JudgeError as error:
             return replace(start, outcome=Outcome.FAILED, reason=Reason(error.failure.value), detail=error.detail)
         except Exception as error:  # noqa: BLE001 - see the docstring
-            structlog.get_logger().error("record failed", event_key=arrival.event_key, error=type(error).__name__, exc_info=True)
-            return replace(start, outcome=Outcome.FAILED, reason=Reason.INTERNAL, detail=type(error).__name__)
+            kind = type(error).__name__
+            structlog.get_logger().error("record failed", event_key=arrival.event_key, error=kind, exc_info=True)
+            return replace(start, outcome=Outcome.FAILED, reason=Reason.INTERNAL, detail=kind)
 
-    async def _evaluate(self, arrival: Arrival, start: Evaluation) -> Evaluation:
+    async def _evaluate(self, arrival: Arrival, rules: AppRules, start: Evaluation) -> Evaluation:
+        """Read, understand, judge, cap, score."""
         record = arrival.record
         if record is None:
             return replace(start, outcome=Outcome.SKIPPED, reason=Reason.EMPTY, detail="the message has no value")
-        rules, problem = self._rules(record)
-        start = replace(start, **self._identity(rules))
-        if self.known is not None and self.known(arrival.message, start.event_key, start.content_digest, start.scoring_config):
+        if self.known is not None and self.known(
+            arrival.message, start.event_key, start.content_digest, start.scoring_config
+        ):
             return replace(start, outcome=Outcome.SKIPPED, reason=Reason.DUPLICATE, detail="it has a result already")
-        seen = understand(record, rules, self.tools)
-        dialect = replace(start.provenance, dialect=seen.parsed.dialect, dialect_logged=record.dialect or "")
-        read_so_far = replace(start, provenance=dialect, findings=seen.findings + problem, sql=seen.parsed.sql, spec=seen.specs)
-        if seen.case is None:
-            return replace(read_so_far, outcome=Outcome.SKIPPED, reason=seen.reason or Reason.NO_SQL, detail=seen.detail)
-        offline = self.offline.verdict(seen.case)
-        given = offline if self.judge.kind is JudgeKind.OFFLINE else await self.judge.judge(seen.case)
-        return finished(read_so_far, seen.case, capped(given, seen.case, offline))
+        seen = understand(record, rules, calendar_of(record, rules), self.knowledge)
+        suspected = suspicions(_untrusted(record, seen))
+        so_far = _with_reading(start, seen, start.findings + suspected)
+        if seen.compared is None:
+            return replace(so_far, outcome=Outcome.SKIPPED, reason=seen.reason, detail=seen.detail)
+        case = _case(record, rules, seen, seen.compared, so_far.findings)
+        offline = self.offline.verdict(case)
+        given = offline if self.judge.kind is JudgeKind.OFFLINE else await self.judge.judge(case)
+        return finished(so_far, case, capped(given, case, offline))
 
-    def _start(self, arrival: Arrival) -> Evaluation:
+    def _start(self, arrival: Arrival, rules: AppRules) -> Evaluation:
         """What is known before anything was understood."""
-        record = arrival.record
+        identity = self._identity(rules)
         start = Evaluation(
-            event_key=arrival.event_key, outcome=Outcome.FAILED, received_at=arrival.received_at, **self._identity(NO_RULES)
+            event_key=arrival.event_key, outcome=Outcome.FAILED, received_at=arrival.received_at, **identity
         )
+        record = arrival.record
         if record is None:
             return start
-        return replace(
-            start,
-            event_id=record.event_id,
-            agent=record.agent,
-            agent_version=record.agent_version,
-            app=record.app,
-            database=record.database,
-            trace_id=record.trace_id,
-            span_id=record.span_id,
-            asked_at=record.asked_at,
-            question=record.question,
-            content_digest=record.content_digest(),
-        )
-
-    def _rules(self, record: QueryRecord) -> tuple[AppRules, tuple[Finding, ...]]:
-        """The rules that hold for a record; rules inside it that are wrong are left out and reported."""
-        operator = self.tools.registry.get(record.app or "") or self.tools.registry.get(self.tools.default_app) or NO_RULES
-        try:
-            return rulefiles.merged(operator, record.app_rules, trust=self.tools.trust_inline), ()
-        except RulesError as error:
-            finding = Finding(code="inline_rules_invalid", severity=Severity.WARNING, detail=str(error)[:300])
-            return operator, (finding,)
+        copied = {name: getattr(record, name) for name in _COPIED}
+        return replace(start, **copied, content_digest=record.content_digest())
 
     def _identity(self, rules: AppRules) -> dict[str, Any]:
         """Provenance, and the digest of what decides a score."""
-        weights = self.tools.weights
-        decides = [
-            PROFILE, SEMANTICS_VERSION, rules.digest, self.judge.kind.value, self.judge.identity, weights.digest, self.tools.trust_inline, "catalogue:none",
-        ]  # fmt: skip
+        weights, trust = self.knowledge.weights, self.rulebook.trust_inline
+        judge = (self.judge.kind.value, self.judge.identity)
+        decides = [PROFILE, SEMANTICS_VERSION, rules.digest, judge, weights.digest, trust]
+        prompt = getattr(self.judge, "prompt", None)
         provenance = Provenance(
             stef=__version__,
             semantics=SEMANTICS_VERSION,
             score_profile=PROFILE,
-            sqlglot=sqlglot.__version__,
+            sqlglot=_SQLGLOT,
             weights=f"{weights.name}@{weights.digest}",
             rules=f"{rules.name}@{rules.digest}" if rules.digest else "",
-            prompt=_prompt(self.judge),
+            prompt=f"{prompt.name}@{prompt.digest}" if prompt is not None else "",
             judge=self.judge.kind.value,
             model=str(getattr(self.judge, "model", "")),
             parameters=str(getattr(self.judge, "parameters", "")),
-            catalogue="none",
             inline_rules=rules.inline_digest,
-            trust_inline_rules=self.tools.trust_inline,
+            trust_inline_rules=trust,
         )
         digest = hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
         return {"provenance": provenance, "scoring_config": digest}
 
 
-def _prompt(judge: Judge) -> str:
-    prompt = getattr(judge, "prompt", None)
-    return f"{prompt.name}@{prompt.digest}" if prompt is not None else ""
+_SQLGLOT = version("sqlglot")
+_COPIED = (
+    "event_id", "agent", "agent_version", "app", "database", "trace_id", "span_id", "asked_at", "question",
+)  # fmt: skip
 
 
-def finished(read_so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evaluation:
+def calendar_of(record: QueryRecord, rules: AppRules) -> Calendar:
+    """The record's clock in its own zone, else the application's, else UTC."""
+    now = None
+    if record.asked_at is not None:
+        zone = data.zone(record.timezone or "") or data.zone(rules.timezone) or UTC
+        now = record.asked_at.astimezone(zone).replace(tzinfo=None)
+    first_month = rules.fiscal_year_start_month or 1
+    return Calendar(now=now, week_start=rules.week_start or 0, fiscal_year_start_month=first_month)
+
+
+def _untrusted(record: QueryRecord, seen: Understood) -> dict[str, str]:
+    """The texts of a record that could speak to a judge."""
+    texts = {
+        "question": record.question,
+        "expansion": record.expanded_question,
+        "comments": "\n".join(seen.parsed.comments),
+        "sql": seen.parsed.sql,
+        "rules": json.dumps(record.app_rules, ensure_ascii=False) if record.app_rules else "",
+    }
+    return {name: text for name, text in texts.items() if text}
+
+
+def _with_reading(start: Evaluation, seen: Understood, further: tuple[Finding, ...]) -> Evaluation:
+    provenance = replace(start.provenance, dialect=seen.parsed.dialect, dialect_logged=seen.parsed.dialect_logged)
+    return replace(start, provenance=provenance, findings=seen.findings + further, sql=seen.parsed.sql, spec=seen.specs)
+
+
+def _case(
+    record: QueryRecord, rules: AppRules, seen: Understood, compared: Compared, findings: tuple[Finding, ...]
+) -> JudgeCase:
+    return JudgeCase(
+        record=record,
+        statement=seen.parsed.sql,
+        specs=seen.specs,
+        alignment=compared.alignment,
+        evidence=compared.evidence,
+        expansion=compared.expansion,
+        normalizations=compared.normalizations,
+        findings=findings,
+        rules=rules,
+    )
+
+
+def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evaluation:
     """Put the score on an evaluation."""
     points = score(case.alignment, judgement.verdict, judgement.confidence)
     return replace(
-        read_so_far,
+        so_far,
         outcome=Outcome.SCORED,
         phi=points.phi,
         band=points.band,
@@ -318,7 +269,7 @@ def _log_odds(p: float) -> float:
     return math.log(p / (1 - p))
 
 
-def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Known | None = None, metrics: object = None) -> Pipeline:
+def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Known | None = None) -> Pipeline:
     """Put a pipeline together from the settings.
 
     Raises:
@@ -326,28 +277,50 @@ def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Kno
         PromptError: The prompt is wrong.
         SettingError: A setting does not fit the others.
     """
-    del metrics
     registry = rulefiles.load_folder(Path(settings.rules))
     if settings.app and settings.app not in registry:
-        raise SettingError(f"app: found {settings.app!r}; allowed: {', '.join(registry) or 'nothing, the rules folder is empty'}")
-    tools = Tools(
-        registry=registry,
-        default_app=settings.app,
-        trust_inline=settings.trust_inline_rules,
-        max_sql_bytes=settings.max_sql_bytes,
+        names = ", ".join(registry) or f"nothing, {settings.rules} holds no rules file"
+        raise SettingError(f"app: found {settings.app!r}; allowed: {names}")
+    rulebook = Rulebook(registry=registry, default_app=settings.app, trust_inline=settings.trust_inline_rules)
+    knowledge = Knowledge(
+        read_question=remembering(question_reader(data.lexicon("en"))),
         weights=data.weights(),
         denied=data.denied_functions(),
+        max_sql_bytes=settings.max_sql_bytes,
     )
-    return Pipeline(tools, make_judge(settings, tools.weights), mapping=mapping, known=known)
+    judge = make_judge(settings, knowledge.weights)
+    return Pipeline(rulebook, knowledge, judge, mapping=mapping, known=known)
+
+
+def remembering(read_question: ReadQuestion, size: int = 4096) -> ReadQuestion:
+    """Keep what the last questions asked for: agents are asked the same things, and versions are compared on them."""
+    memory: OrderedDict[tuple[str, Source, str, str, Calendar], QuerySpec] = OrderedDict()
+
+    def read_or_recall(text: str, source: Source, rules: AppRules, calendar: Calendar) -> QuerySpec:
+        key = (text, source, rules.digest, rules.inline_digest, calendar)
+        if key in memory:
+            memory.move_to_end(key)
+            return memory[key]
+        found = memory[key] = read_question(text, source, rules, calendar)
+        if len(memory) > size:
+            memory.popitem(last=False)
+        return found
+
+    return read_or_recall
 
 
 def make_judge(settings: Settings, weights: Weights) -> Judge:
-    """The judge that the settings name."""
+    """The judge that the settings name.
+
+    Raises:
+        PromptError: The prompt is wrong.
+        SettingError: A model is to judge, and none is named.
+    """
     offline = OfflineJudge(weights)
     if settings.judge == "offline":
         return offline
     if not settings.model:
-        raise SettingError("model: found nothing; allowed: a model as litellm names it, such as openai/gpt-5-mini (judge is llm)")
+        raise SettingError("model: found nothing; allowed: a model as litellm names it (judge is llm)")
     from stef.judge.llm import LlmJudge, load_prompt
     from stef.judge.retry import Policy
 

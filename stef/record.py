@@ -73,7 +73,7 @@ class QueryRecord(BaseModel):
         return f"{self.trace_id}:{self.span_id or ''}" if self.trace_id else None
 
     def content_digest(self) -> str:
-        """Digest of what a score depends on: two deliveries of one record share it, another record with its id does not."""
+        """Digest of what a score depends on: deliveries of one record share it, another record with its id does not."""
         parts = self.model_dump(mode="json", exclude={"event_id", "trace_id", "span_id", "metadata"})
         return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]
 

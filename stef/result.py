@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 from stef.spec import Filter, QuerySpec, Span
 
 RESULT_VERSION = 1
-# Bumped whenever a change of the readers, the alignment or the evidence changes a golden case.
-SEMANTICS_VERSION = 1
+SEMANTICS_VERSION = 1  # bumped whenever a golden case changes
 
 Phi = Annotated[int, Within(ge=0, le=100)]
 Confidence = Annotated[float, Within(ge=0.0, le=1.0)]
@@ -102,7 +101,6 @@ class FilterEvidence:
     """One filter of either side and what became of it.
 
     Attributes:
-        match: The finding.
         asked: The filter of the question (or of its expansion), if there is one.
         found: The filter of the SQL, if there is one.
         required: It had to be met.
@@ -153,7 +151,7 @@ class ExpansionChange:
 class Expansion:
     """The expansion check Qu → Qe; reported and counted, no part of Φ.
 
-    `elliptical`: Qu is a follow-up, so that what Qe adds is its interpretation and no drift.
+    `elliptical`: Qu is a follow-up; what Qe adds is its interpretation and no drift.
     """
 
     changes: tuple[ExpansionChange, ...] = ()
@@ -187,8 +185,7 @@ class Finding:
     """Something about the text or the statement that is not its meaning: safety, policy, hostile input.
 
     Attributes:
-        code: Machine code, from `FINDINGS`.
-        severity: For sorting and alerts.
+        code: Machine code, such as `not_read_only`.
         detail: One sentence with what was found.
     """
 
@@ -237,8 +234,7 @@ class Usage:
     """What one judgement took; None where nothing was said.
 
     Attributes:
-        input_tokens: Of all calls of this judgement together.
-        output_tokens: The same.
+        input_tokens: Of all calls of this judgement together, as are the others.
         cost_usd: US dollars.
         seconds: Wall-clock time of the calls.
         attempts: Calls made, repairs and retries included.
@@ -256,14 +252,12 @@ class Judgement:
     """A verdict with its confidence.
 
     Attributes:
-        kind: Who gave it.
         verdict: After the caps.
         confidence: γ: probability that the verdict is right.
         reasons: Most telling first.
         raw_verdict: As the judge gave it, when a cap lowered it.
         cap: The fact that capped it, else "".
         fallback: Offline verdict in place of a model's: "", "outage" or "budget".
-        model: Name of the model, "" for offline.
     """
 
     kind: JudgeKind

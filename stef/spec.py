@@ -27,7 +27,7 @@ class Source(StrEnum):
 
 
 class Op(StrEnum):
-    """Operators in canonical form; LIKE without a wildcard is `=`, a one-element IN is `=`, bounds of time are `range`."""
+    """Operators in canonical form: LIKE without a wildcard and a one-element IN are `=`, bounds of time are `range`."""
 
     EQ = "="
     NE = "!="
@@ -147,7 +147,7 @@ class Aggregation:
     """One aggregate.
 
     Attributes:
-        function: `count`, `sum`, `avg`, `min`, `max`, `median`, `percentile`, `stddev`, `ratio`, or the lower-case name.
+        function: `count`, `sum`, `avg`, `min`, `max`, `median`, `percentile`, `ratio`, or the lower-case name.
         of: Column or words that it runs over; `*` for rows; "" when the question does not say.
         distinct: Over distinct values.
         certainty: 0 to 1.

@@ -1,0 +1,172 @@
+"""Everything left of the judge: one record and its rules become specs, alignment and evidence. Pure.
+
+record ─┬─ sql.extract ─▶ spec (SQL) ─────────┐
+        └─ nl.extract ──▶ spec (Qu), spec (Qe) ┴─▶ normalize ─▶ align ─▶ evidence
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from stef.align import Texts, align, check_expansion
+from stef.apprules import AppRules
+from stef.evidence import Facts, gather
+from stef.lexicon import Lexicon
+from stef.nl import extract as nl
+from stef.normalize import normalize
+from stef.record import QueryRecord
+from stef.result import Alignment, Evidence, Expansion, Finding, Normalization, Reason, Specs
+from stef.spec import QuerySpec, Source
+from stef.sql import extract as sql
+from stef.sql.parse import Parsed, parse
+from stef.sql.safety import findings
+from stef.sql.statement import lift
+from stef.timespan import Calendar
+from stef.weights import Weights
+
+ReadQuestion = Callable[[str, Source, AppRules, Calendar], QuerySpec]
+
+
+def question_reader(lexicon: Lexicon) -> ReadQuestion:
+    """Reads questions with the words of one language."""
+
+    def read(text: str, source: Source, rules: AppRules, calendar: Calendar) -> QuerySpec:
+        return nl.extract(text, lexicon=lexicon, calendar=calendar, rules=rules, source=source)
+
+    return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What the reading needs beside a record and its rules: frozen values.
+
+    Attributes:
+        read_question: Reads a question or an expansion: `question_reader`, perhaps with a memory.
+        weights: The offline model.
+        denied: Functions that no statement should call, lower-case, with what they do.
+        max_sql_bytes: Longer statements are not read.
+    """
+
+    read_question: ReadQuestion
+    weights: Weights
+    denied: Mapping[str, str]
+    max_sql_bytes: int = 262_144
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Question and SQL held against each other."""
+
+    alignment: Alignment
+    evidence: Evidence
+    expansion: Expansion | None
+    normalizations: tuple[Normalization, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """What was found in one record.
+
+    Attributes:
+        specs: Of the three texts; the SQL's is None when there is nothing to score.
+        parsed: The statement and what is around it.
+        findings: About the text and its safety.
+        compared: None when there is nothing to score.
+        reason: Why not.
+        detail: One sentence for the reason.
+    """
+
+    specs: Specs
+    parsed: Parsed
+    findings: tuple[Finding, ...]
+    compared: Compared | None = None
+    reason: Reason | None = None
+    detail: str = ""
+
+
+def understand(record: QueryRecord, rules: AppRules, calendar: Calendar, known: Knowledge) -> Understood:
+    """Read a record and hold its SQL against its question.
+
+    Args:
+        record: As it came in.
+        rules: The operator's, with what the record may add.
+        calendar: The record's clock in its own zone.
+        known: Words, weights, lists.
+    """
+    question = known.read_question(record.question, Source.QUESTION, rules, calendar)
+    expanded = record.expanded_question
+    expansion = known.read_question(expanded, Source.EXPANSION, rules, calendar) if expanded else None
+    lifted = lift(record.sql, max_bytes=known.max_sql_bytes)
+    parsed = parse(lifted, dialect=record.dialect or rules.dialect or None, parameters=record.parameters)
+    spec, reason, detail = _spec(record, parsed, calendar)
+    found = parsed.findings + findings(parsed, spec, rules, known.denied)
+    specs = Specs(sql=spec, question=question, expansion=expansion)
+    if spec is None:
+        return Understood(specs=specs, parsed=parsed, findings=found, reason=reason, detail=detail)
+    compared = _compared(record, question, expansion, spec, found, rules, calendar, known.weights)
+    return Understood(specs=specs, parsed=parsed, findings=found, compared=compared)
+
+
+def _spec(record: QueryRecord, parsed: Parsed, calendar: Calendar) -> tuple[QuerySpec | None, Reason | None, str]:
+    """The SQL's spec, or why there is nothing to score."""
+    if parsed.tree is None or parsed.reason is not None:
+        return None, parsed.reason or Reason.NO_SQL, parsed.detail
+    if not record.question.strip():
+        return None, Reason.NO_SQL, "the log has no question to hold the SQL against"
+    variables = {**parsed.variables, **_parameters(record)}
+    try:
+        return sql.extract(parsed.tree, calendar=calendar, variables=variables, dialect=parsed.dialect), None, ""
+    except RecursionError:
+        return None, Reason.TOO_DEEP, "queries nested deeper than is followed"
+
+
+def _parameters(record: QueryRecord) -> dict[str, str]:
+    """Logged values of bind parameters, as SQL text."""
+    return {name.lower(): _literal(value) for name, value in (record.parameters or {}).items()}
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case int() | float():
+            return str(value)
+        case _:
+            return "'" + str(value).replace("'", "''") + "'"
+
+
+def _compared(
+    record: QueryRecord,
+    question: QuerySpec,
+    expansion: QuerySpec | None,
+    spec: QuerySpec,
+    found: tuple[Finding, ...],
+    rules: AppRules,
+    calendar: Calendar,
+    weights: Weights,
+) -> Compared:
+    expanded = record.expanded_question or ""
+    texts = Texts(question=question, question_text=record.question, expansion=expansion, expansion_text=expanded)
+    # A follow-up says what changes; the rest of what is asked stands in its expansion.
+    follow_up = expansion if question.elliptical else None
+    asked = follow_up or question
+    normalized, trace = normalize(asked, spec, rules)
+    alignment = align(texts, normalized, rules, calendar)
+    facts = Facts(
+        asked=asked,
+        asked_text=f"{record.question} {expanded}" if follow_up else record.question,
+        sql=spec,
+        normalized=normalized,
+        alignment=alignment,
+        rules=rules,
+        findings=found,
+    )
+    return Compared(
+        alignment=alignment,
+        evidence=gather(facts, weights),
+        expansion=check_expansion(texts, rules, calendar),
+        normalizations=trace,
+    )
