@@ -23,13 +23,13 @@ help:  ## list the targets
 demo: $(VENV)/.runtime  ## score three versions of a made-up agent and compare them (no key, no broker)
 	@rm -rf demo && mkdir demo
 	$(BIN)/stef demo-log demo/agent.jsonl
-	STEF_DEMO_LOG=demo/agent.jsonl $(BIN)/stef consume consumers/jsonl.yaml --store demo/stef.db
+	STEF_LOG=demo/agent.jsonl $(BIN)/stef consume consumers/jsonl.yaml --store demo/stef.db
 	$(BIN)/stef compare --store demo/stef.db
 
 test: $(VENV)/.dev  ## run the tests (STEF_TEST_KAFKA=host:port adds those that need a broker)
 	$(BIN)/python -m pytest $(ARGS)
 
-check: $(VENV)/.dev  ## lint, format, types, import layers, tables of the README
+check: $(VENV)/.dev  ## lint, format, types, import layers, tables of the README, schemas
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -40,7 +40,7 @@ format: $(VENV)/.dev  ## mend what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.dev  ## write the tables of the README anew from the code
+docs: $(VENV)/.dev  ## write the tables of the README and the schemas anew from the code
 	$(BIN)/python .ci/tables.py --write
 
 lock: $(VENV)/.dev  ## resolve the dependencies anew and pin them with their hashes

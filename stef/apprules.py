@@ -75,7 +75,7 @@ class AppRules:
             return target
         wanted = fold(word)
         for name, column in self.column_mappings.items():
-            if fold(name) == wanted or similarity(name, word) == 1.0:
+            if fold(name) == wanted or similarity(name, word) == 1.0 or _without_particle(name) == wanted:
                 return column
         return None
 
@@ -92,6 +92,15 @@ class AppRules:
                 if fold(spoken) == fold(word) or any(same(Text(word), value) for value in stored):
                     found.extend((Text(spoken), *stored))
         return tuple(found)
+
+
+_PARTICLES = frozenset({"up", "in", "out", "off", "on", "down", "over", "back", "away"})
+
+
+def _without_particle(phrase: str) -> str:
+    """The verb of a phrase such as "signed up"; "" for other phrases."""
+    verb, _, particle = fold(phrase).partition(" ")
+    return verb if particle in _PARTICLES else ""
 
 
 NO_RULES = AppRules()

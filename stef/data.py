@@ -44,7 +44,7 @@ def lexicon(language: str) -> Lexicon:
         FileNotFoundError: There are none for it.
     """
     table = resource(f"lexicon.{language}.yaml")
-    return build(table["language"], table["phrases"], table["endings"])
+    return build(table["language"], table["phrases"], table["roles"], table["endings"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,44 +23,58 @@ class Kind(StrEnum):
     AND = "and"
     ARTICLE = "article"
     ASK = "ask"
+    AT_ALL = "at_all"
     ATTRIBUTE = "attribute"
     BE = "be"
     BETWEEN = "between"
     BREAK = "break"
     BY = "by"
     CALLED = "called"
+    CLASS = "class"
     COMPARATIVE = "comparative"
     COMPARE = "compare"
+    COMPARE_VERB = "compare_verb"
+    CONTRAST = "contrast"
     COUNT = "count"
     CURRENCY = "currency"
     DATED_NOUN = "dated_noun"
     DATED_VERB = "dated_verb"
     DAY = "day"
     DEFINE = "define"
+    DEMONYM = "demonym"
     DIRECTION = "direction"
     DISTINCT = "distinct"
     EACH = "each"
+    EDGE = "edge"
+    EVEN_ONE = "even_one"
     EXACTLY = "exactly"
     EXCLUDE = "exclude"
     EXTREME = "extreme"
     FIRST = "first"
     FISCAL = "fiscal"
     FOLLOW_UP = "follow_up"
+    FOREIGN = "foreign"
     FUNCTION = "function"
     HALF = "half"
     HAVE = "have"
     IDENTIFY = "identify"
+    INCLUSIVE = "inclusive"
     JOINER = "joiner"
     LACK = "lack"
+    LIGHT_VERB = "light_verb"
+    MEASURE = "measure"
     MEASURE_VERB = "measure_verb"
     MONTH = "month"
     MULTIPLIER = "multiplier"
+    NAME = "name"
     NAMING = "naming"
     NEITHER = "neither"
+    NEVER = "never"
     NOT = "not"
     NULL = "null"
     NUMBER = "number"
     OF = "of"
+    ONWARD = "onward"
     OR = "or"
     ORDER = "order"
     ORDINAL = "ordinal"
@@ -86,9 +100,53 @@ class Kind(StrEnum):
     TO_DATE = "to_date"
     TOP = "top"
     UNIT = "unit"
+    VAGUE = "vague"
     VERB = "verb"
     VERSUS = "versus"
     YEAR = "year"
+
+
+class Ending(StrEnum):
+    """How a word changes; the keys of `endings` in a lexicon file."""
+
+    PARTICIPLE = "participle"
+    PASSIVE = "passive"
+    GERUND = "gerund"
+    PLURAL = "plural"
+    POSSESSIVE = "possessive"
+    WISE = "wise"
+    NEGATION = "negation"  # a prefix
+
+
+class Role(StrEnum):
+    """Parts that single words play in one rule or two; the keys of `roles` in a lexicon file."""
+
+    ALSO_VERB = "also_verb"  # names an aggregate, and is a verb as well ("mean")
+    AS = "as"
+    AT = "at"
+    COUNT_NOUN = "count_noun"
+    COUNT_VERB = "count_verb"
+    COUNTING = "counting"  # superlatives that count what follows ("the most orders")
+    FIGURE = "figure"  # superlatives that ask for the value itself
+    FOR = "for"
+    FROM = "from"
+    HOW = "how"
+    IDLE = "idle"  # superlatives that are often none ("last name", "most of the")
+    IN = "in"
+    INDEFINITE = "indefinite"  # articles
+    JUDGING = "judging"  # superlatives of an opinion, which name no value
+    LAST = "last"
+    LINKING = "linking"  # between a measure and its bound
+    LOOSE = "loose"  # says less surely what it says
+    MARKED = "marked"  # a state follows
+    NON = "non"
+    OLD = "old"
+    POLITE = "polite"  # before an order
+    PRONOUN = "pronoun"  # stands for a noun
+    QUANTILE = "quantile"
+    SPATIAL = "spatial"  # comparisons that are about places too
+    THE = "the"
+    WITH = "with"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +165,26 @@ class Lexicon:
     Attributes:
         language: ISO 639-1.
         phrases: First word → phrases that begin with it, longest first.
+        roles: Words by the part that they play.
+        endings: What a word ends in (or begins with) when it is of that form; () where the language has none.
     """
 
     language: str
     phrases: Mapping[str, tuple[Phrase, ...]]
+    roles: Mapping[Role, frozenset[str]]
+    endings: Mapping[Ending, tuple[str, ...]]
 
 
-def build(language: str, table: Mapping[str, Mapping[str, list[str]]]) -> Lexicon:
-    """Index a table kind → payload → phrases.
+def build(
+    language: str,
+    table: Mapping[str, Mapping[str, list[str]]],
+    roles: Mapping[str, list[str]] | None = None,
+    endings: Mapping[str, list[str]] | None = None,
+) -> Lexicon:
+    """Index a table kind → payload → phrases, a table role → words, and a table ending → letters.
 
     Raises:
-        ValueError: A kind is unknown, or a phrase is no text (YAML reads a bare `on` as true).
+        ValueError: A kind, role or ending is unknown, or a phrase is no text (YAML reads a bare `on` as true).
     """
     index: dict[str, list[Phrase]] = {}
     for kind, payloads in table.items():
@@ -128,4 +195,13 @@ def build(language: str, table: Mapping[str, Mapping[str, list[str]]]) -> Lexico
                 words = tuple(text.lower().split())
                 index.setdefault(words[0], []).append(Phrase(words, Kind(kind), str(payload)))
     ordered = {word: tuple(sorted(found, key=lambda p: -len(p.words))) for word, found in index.items()}
-    return Lexicon(language=language, phrases=MappingProxyType(ordered))
+    parts = dict.fromkeys(Role, frozenset[str]()) | {
+        Role(name): frozenset(found) for name, found in (roles or {}).items()
+    }
+    forms = dict.fromkeys(Ending, ()) | {Ending(name): tuple(found) for name, found in (endings or {}).items()}
+    return Lexicon(
+        language=language,
+        phrases=MappingProxyType(ordered),
+        roles=MappingProxyType(parts),
+        endings=MappingProxyType(forms),
+    )

@@ -17,9 +17,9 @@ _ABBREVIATIONS = {
     "cd": "code", "cnt": "count", "cntry": "country", "cty": "city", "curr": "currency", "cust": "customer",
     "dept": "department", "desc": "description", "dist": "district", "dob": "birthdate", "dt": "date",
     "emp": "employee", "fname": "firstname", "freq": "frequency", "grp": "group", "id": "id", "inv": "invoice",
-    "lang": "language", "lat": "latitude", "lname": "lastname", "lng": "longitude", "loc": "location", "lon": "longitude",
-    "max": "maximum", "mfr": "manufacturer", "mgr": "manager", "min": "minimum", "mth": "month", "nbr": "number",
-    "nm": "name", "no": "number", "num": "number", "org": "organization", "pct": "percent", "perc": "percent",
+    "lang": "language", "lat": "latitude", "lname": "lastname", "lng": "longitude", "loc": "location",
+    "lon": "longitude", "max": "maximum", "mfr": "manufacturer", "mgr": "manager", "min": "minimum", "mth": "month",
+    "nbr": "number", "nm": "name", "no": "number", "num": "number", "org": "organization", "pct": "percent", "perc": "percent",
     "pop": "population", "pos": "position", "prc": "price", "prod": "product", "prov": "province", "qty": "quantity",
     "rcpt": "receipt", "reg": "region", "rev": "revenue", "seq": "sequence", "st": "street", "stat": "status",
     "tel": "telephone", "tot": "total", "trans": "transaction", "ts": "timestamp", "txn": "transaction",
@@ -52,7 +52,7 @@ def singular(word: str) -> str:
         return word[:-3] + "y"
     if word.endswith(_ES):
         return word[:-2]
-    return word[:-1] if word.endswith("s") else word
+    return word.removesuffix("s")
 
 
 @lru_cache(maxsize=65536)
@@ -62,8 +62,10 @@ def stem(word: str) -> str:
     for ending in ("ation", "ment", "ing", "ed", "ly", "er", "ion"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]
-            break
-    return word.rstrip("e") if len(word) > 3 else word
+    if len(word) <= 3:
+        return word
+    bare = word.rstrip("e")
+    return bare[:-1] + "i" if bare.endswith("y") else bare
 
 
 @lru_cache(maxsize=65536)

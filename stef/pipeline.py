@@ -23,7 +23,7 @@ import structlog
 from stef import data, rulefiles
 from stef.apprules import NO_RULES, AppRules
 from stef.config import Settings
-from stef.errors import JudgeError, RecordError, RulesError, SettingError
+from stef.errors import JudgeError, RecordError, RulesError, SettingError, StoreError
 from stef.ingest import FieldMapping, read
 from stef.judge import Judge, JudgeCase
 from stef.judge.caps import capped
@@ -107,6 +107,7 @@ class Pipeline:
 
         Raises:
             RecordError: The message holds no record at all.
+            StoreError: The store cannot say what it knows.
         """
         found = read(message, mapping=self.mapping, now=datetime.now(UTC))
         results = [await self._guarded(arrival) for arrival in found.arrivals]
@@ -125,6 +126,8 @@ class Pipeline:
             rules, problem = self.rulebook.rules(arrival.record) if arrival.record else (NO_RULES, ())
             start = replace(self._start(arrival, rules), findings=problem)
             return await self._evaluate(arrival, rules, start)
+        except StoreError:
+            raise  # not this record's fault: the consumer stops, and nothing is committed
         except JudgeError as error:
             return replace(start, outcome=Outcome.FAILED, reason=Reason(error.failure.value), detail=error.detail)
         except Exception as error:  # noqa: BLE001 - see the docstring

@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 from stef.apprules import LIMIT_GUARD, NO_RULES, AppRules, Condition
 from stef.data import zone
 from stef.errors import RulesError, nearest
-from stef.spec import Direction, Filter, Op, OrderKey, Scope
+from stef.spec import Direction, Effect, Filter, OrderKey, Scope
 from stef.sql.dialects import canonical
 from stef.sql.extract import extract
 from stef.timespan import Calendar
@@ -31,7 +31,9 @@ from stef.values import Anything, Text, Value, from_plain
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ANY = "\x01any\x01"
-_STAR = re.compile(r"(?P<op>=|<>|!=|\bLIKE\b|\bIN\b)\s*\*\s*\Z", re.IGNORECASE)
+# `= *`, outside a quoted text.
+_STAR = re.compile(r"('(?:[^']|'')*')|(?<![<>!])=\s*\*(?=\s*(?:\Z|\)|AND\b))", re.IGNORECASE)
+_CONDITION = "a condition such as `is_deleted = 0`, `tenant_id = *` or `status IN ('a', 'b')`, several joined by AND"
 # What R_app inside a record may set; safety keys and λ_min belong to the operator.
 INLINE_KEYS = ("column_mappings", "value_synonyms", "benign_filters")
 Scalar = str | int | float | bool
@@ -40,7 +42,7 @@ Scalar = str | int | float | bool
 class AppRulesFile(BaseModel):
     """Application rules (R_app): what is normal for one application. Every key may be left out."""
 
-    model_config = ConfigDict(extra="forbid", title="stef application rules")
+    model_config = ConfigDict(extra="forbid", strict=True, title="stef application rules")
 
     schema_: str | None = Field(default=None, alias="$schema", description="Address of this schema, for editors.")
     version: str = Field(default="", description="For people; the digest of the content is what counts.")
@@ -50,7 +52,8 @@ class AppRulesFile(BaseModel):
     )
     benign_filters: list[str] = Field(
         default_factory=list,
-        description="Conditions that may be added without being asked for, such as `is_deleted = 0`; `*` stands for any one value.",
+        description="Conditions that may be added without being asked for, such as `is_deleted = 0`; "
+        "`*` stands for any one value.",
     )
     mandatory_filters: list[str] = Field(
         default_factory=list, description="Conditions that every statement must have, such as `tenant_id = *`."
@@ -90,13 +93,14 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def compile_rules(content: Mapping[str, Any], *, name: str = "", path: str = "") -> AppRules:
+def compile_rules(content: Mapping[str, Any], *, name: str = "", path: str = "", dialect: str = "") -> AppRules:
     """Check and compile the content of a rules file.
 
     Args:
         content: Parsed JSON.
         name: Key in the registry.
         path: For messages.
+        dialect: Of the conditions, where the content names none.
 
     Raises:
         RulesError: With file, JSON path, what was found and what is allowed.
@@ -106,20 +110,16 @@ def compile_rules(content: Mapping[str, Any], *, name: str = "", path: str = "")
         read = AppRulesFile.model_validate(content)
     except ValidationError as error:
         raise _as_rules_error(error, shown) from None
-    if read.timezone and zone(read.timezone) is None:
-        raise RulesError(shown, "$.timezone", repr(read.timezone), "an IANA time zone such as Europe/Vienna")
-    if read.dialect and canonical(read.dialect) is None:
-        raise RulesError(
-            shown, "$.dialect", repr(read.dialect), "a dialect such as postgres, mysql, snowflake, bigquery, tsql"
-        )
-    rules = AppRules(
+    _check_names(read, shown)
+    spoken = read.dialect or dialect
+    return AppRules(
         name=name,
         digest=digest(content),
         version=read.version,
         description=read.description,
         column_mappings=MappingProxyType(dict(read.column_mappings)),
-        benign_filters=_conditions(read.benign_filters, "benign_filters", read.dialect, shown),
-        mandatory_filters=_conditions(read.mandatory_filters, "mandatory_filters", read.dialect, shown),
+        benign_filters=_conditions(read.benign_filters, "benign_filters", spoken, shown),
+        mandatory_filters=_conditions(read.mandatory_filters, "mandatory_filters", spoken, shown),
         value_synonyms=_synonyms(read.value_synonyms),
         default_order_by=_order(read.default_order_by, shown),
         default_limit=read.default_limit,
@@ -132,7 +132,15 @@ def compile_rules(content: Mapping[str, Any], *, name: str = "", path: str = "")
         denied_functions=tuple(read.denied_functions),
         out_of_scope=tuple(read.out_of_scope),
     )
-    return rules  # noqa: RET504 - the name says what the call above builds
+
+
+def _check_names(read: AppRulesFile, path: str) -> None:
+    """Zone and dialect are names that something else must know."""
+    if read.timezone and zone(read.timezone) is None:
+        raise RulesError(path, "$.timezone", repr(read.timezone), "an IANA time zone such as Europe/Vienna")
+    if read.dialect and canonical(read.dialect) is None:
+        known = "a dialect such as postgres, mysql, snowflake, bigquery, tsql"
+        raise RulesError(path, "$.dialect", repr(read.dialect), known)
 
 
 def digest(content: Mapping[str, Any]) -> str:
@@ -158,30 +166,23 @@ def _conditions(texts: list[str], key: str, dialect: str, path: str) -> tuple[Co
 
 
 def _condition(text: str, place: str, dialect: str, path: str) -> Condition:
-    allowed = "a condition such as `is_deleted = 0`, `tenant_id = *` or `status IN ('a', 'b')`"
-    parts = (
-        [_STAR.sub(rf"\g<op> '{_ANY}'", part.strip()) for part in re.split(r"\bAND\b", text, flags=re.IGNORECASE)]
-        if "*" in text
-        else [text]
-    )
-    statement = "SELECT 1 FROM t WHERE " + " AND ".join(parts).replace(f"IN '{_ANY}'", f"= '{_ANY}'")
+    wild = _STAR.sub(lambda found: found[1] or f"= '{_ANY}'", text)
+    read = canonical(dialect) or ""
     try:
-        tree = sqlglot.parse_one(statement, read=canonical(dialect) or None)
+        # In brackets, so that nothing but a condition fits; the line break ends a comment.
+        tree = sqlglot.parse_one(f"SELECT 1 FROM t WHERE ({wild}\n)", read=read or None)  # noqa: S608 - never executed
+        filters = extract(tree, calendar=Calendar(), dialect=read).filters if isinstance(tree, exp.Query) else ()
     except (SqlglotError, RecursionError):
-        raise RulesError(path, place, repr(text), allowed) from None
-    filters = extract(tree, calendar=Calendar()).filters if isinstance(tree, exp.Query) else ()
-    if not filters or not text.strip():
-        raise RulesError(path, place, repr(text), allowed)
+        filters = ()
+    # An OR over columns and a condition that is never true let in what nobody meant.
+    if not filters or any(item.alternative or item.effect is not Effect.EFFECTIVE for item in filters):
+        raise RulesError(path, place, repr(text), _CONDITION)
     return Condition(text, tuple(_with_wildcard(item) for item in filters))
 
 
 def _with_wildcard(item: Filter) -> Filter:
     bare = replace(item, table="", scope=Scope.WHERE, path="")
-    return (
-        replace(bare, op=Op.EQ, value=Anything(), text=item.text.replace(f"'{_ANY}'", "*"))
-        if item.value == Text(_ANY)
-        else bare
-    )
+    return replace(bare, value=Anything(), text=f"{item.column} = *") if item.value == Text(_ANY) else bare
 
 
 def _synonyms(
@@ -201,16 +202,28 @@ def _synonyms(
 
 
 def _order(given: str | list[str], path: str) -> tuple[OrderKey, ...]:
-    parts = given.split(",") if isinstance(given, str) else given
-    keys: list[OrderKey] = []
-    for i, part in enumerate(parts):
-        found = re.fullmatch(r"\s*([\w.\"`]+)(?:\s+(asc|desc))?\s*", part, re.IGNORECASE)
-        if found is None:
-            raise RulesError(path, f"$.default_order_by[{i}]", repr(part), "a column with ASC or DESC")
-        column = found[1].rpartition(".")[2]
-        direction = Direction.DESC if (found[2] or "").lower() == "desc" else Direction.ASC
-        keys.append(OrderKey(by=column, direction=direction, columns=(column,), text=part.strip()))
-    return tuple(keys)
+    if isinstance(given, str):
+        return tuple(_order_key(part, "$.default_order_by", path) for part in given.split(","))
+    return tuple(_order_key(part, f"$.default_order_by[{i}]", path) for i, part in enumerate(given))
+
+
+def _order_key(text: str, place: str, path: str) -> OrderKey:
+    found = re.fullmatch(r"\s*([\w.\"`]+)(?:\s+(asc|desc))?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise RulesError(path, place, repr(text), "a column with ASC or DESC")
+    column = found[1].rpartition(".")[2].strip('"`')
+    direction = Direction.DESC if (found[2] or "").lower() == "desc" else Direction.ASC
+    return OrderKey(by=column, direction=direction, columns=(column,), text=text.strip())
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object; a key that stands there twice would hide one of its values."""
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise ValueError(f"the key {key!r} twice")
+        content[key] = value
+    return content
 
 
 def load(path: Path) -> AppRules:
@@ -220,13 +233,15 @@ def load(path: Path) -> AppRules:
         RulesError: It cannot be read, is no JSON, or is wrong.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_unique)
     except OSError as error:
         raise RulesError(str(path), "", error.strerror or str(error), "a readable JSON file") from None
     except UnicodeDecodeError:
         raise RulesError(str(path), "", "bytes that are no UTF-8", "a JSON file in UTF-8") from None
     except json.JSONDecodeError as error:
         raise RulesError(str(path), f"line {error.lineno}, column {error.colno}", error.msg, "JSON") from None
+    except ValueError as error:
+        raise RulesError(str(path), "$", str(error), "each key once") from None
     if not isinstance(content, dict):
         raise RulesError(str(path), "$", type(content).__name__, "an object")
     return compile_rules(content, name=path.stem, path=str(path))
@@ -247,8 +262,8 @@ def load_folder(folder: Path) -> Mapping[str, AppRules]:
 
 
 @lru_cache(maxsize=512)
-def _inline(text: str) -> AppRules:
-    return compile_rules(json.loads(text), path="app_rules")
+def _inline(text: str, dialect: str) -> AppRules:
+    return compile_rules(json.loads(text), path="app_rules", dialect=dialect)
 
 
 def merged(operator: AppRules, inline: Mapping[str, Any] | None, *, trust: bool) -> AppRules:
@@ -265,7 +280,7 @@ def merged(operator: AppRules, inline: Mapping[str, Any] | None, *, trust: bool)
     given = {key: inline[key] for key in (*INLINE_KEYS, *calendar_keys) if key in inline}
     if not given:
         return operator
-    own = _inline(json.dumps(given, sort_keys=True, ensure_ascii=False))
+    own = _inline(json.dumps(given, sort_keys=True, ensure_ascii=False), operator.dialect)
     base = own if operator is NO_RULES else operator
     return replace(
         base,

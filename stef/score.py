@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from stef.result import Alignment, Band, Category, Confidence, Phi, Score, Verdict
 
 PROFILE = "stef-1"
-FILTER_POINTS: Mapping[Category, int] = {Category.FULL: 5, Category.FULL_WITH_EXTRAS: 4, Category.PARTIAL: 3, Category.NONE: 0}
+FILTER_POINTS: Mapping[Category, int] = {
+    Category.FULL: 5,
+    Category.FULL_WITH_EXTRAS: 4,
+    Category.PARTIAL: 3,
+    Category.NONE: 0,
+}
 VERDICT_POINTS: Mapping[Verdict, int] = {
     Verdict.CORRECT: 5,
     Verdict.LIKELY_CORRECT: 3,

@@ -171,12 +171,15 @@ def same(left: Value, right: Value) -> bool:
     if left == right:
         return True
     match left, right:
-        case (Anything(), Many() | Unknown() | Null()) | (Many() | Unknown() | Null(), Anything()):
+        case (Anything(), Many() | Unknown() | Null() | Column()) | (
+            Many() | Unknown() | Null() | Column(),
+            Anything(),
+        ):
             return False
         case (Anything(), _) | (_, Anything()):
             return True
         case (Many(a), Many(b)):
-            return len(a) == len(b) and all(any(same(x, y) for y in b) for x in a)
+            return all(any(same(x, y) for y in b) for x in a) and all(any(same(x, y) for x in a) for y in b)
         case (Text(a), Text(b)):
             return fold(a) == fold(b) or _same_scalar(left, right)
         case (Column(a), Column(b)):

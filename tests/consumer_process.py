@@ -1,13 +1,16 @@
-"""A consumer as a process of its own, for tests that kill it: SOURCE STORE [kafka topic]; a slow `evaluate`."""
+"""A consumer as a process of its own, for tests that kill it: FILE STORE, with a slow `evaluate`."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
+from contextlib import contextmanager
+
+import structlog
 
 from stef.store import Store
 from stef.stream.files import FileSource
-from stef.stream.kafka import KafkaSettings, KafkaSource
 from stef.stream.limits import Limits
 from stef.stream.loop import Loop
 from stef.stream.memory import MemoryDeadLetters
@@ -28,18 +31,10 @@ def tell(report):
 
 def main() -> None:
     """Run until the end, or until killed; say how far it came."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     place, path = sys.argv[1:3]
     with Store.open(path) as store:
-        if len(sys.argv) > 3:
-            settings = KafkaSettings(
-                bootstrap=(place,),
-                topics=(sys.argv[3],),
-                group="killed",
-                session_seconds=6,
-            )
-            source = KafkaSource(settings)
-        else:
-            source = FileSource(place, positions=store)
+        source = FileSource(place, positions=store)
         loop = Loop(
             source,
             slowly,
@@ -49,6 +44,18 @@ def main() -> None:
             on_flush=tell,
         )
         asyncio.run(loop.run(signals=True))
+
+
+@contextmanager
+def started(*arguments):
+    """The process, for a test; killed when the test fails."""
+    command = [sys.executable, "-m", "tests.consumer_process", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def test_log_is_varied(log):
     assert {"postgres", "bigquery", "mysql", "tsql", "snowflake", "sqlite"} == {t.dialect for t in TEMPLATES.values()}
     assert set(TEMPLATES) | {"refusal"} == {record["metadata"]["template"] for record in log}
     assert len({record["question"] for record in log}) > 400
-    assert {"none", "faithful", "drifted"} == {record["metadata"]["expansion"] for record in log}
+    assert {"none", "faithful", "drifted"} == {record["metadata"]["expansion_kind"] for record in log}
     assert any("```" in record["sql"] for record in log if record["sql"])
 
 
@@ -151,7 +151,7 @@ def test_planted_text_is_found(log):
                 statements = [text for app in load_script().apps.values() for text in app["dml"]]
                 assert any(text in record["sql"] for text in statements)
             case "introduced_filter":
-                assert record["metadata"]["expansion"] == "drifted"
+                assert record["metadata"]["expansion_kind"] == "drifted"
 
 
 def test_an_edit_that_fits_nowhere_is_refused():

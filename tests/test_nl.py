@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stef.data import lexicon
-from stef.lexicon import Kind, build
+from stef.lexicon import Ending, Kind, Role, build
 from stef.nl.extract import extract
 from stef.nl.numbers import plain_number
 from stef.spec import Scope, Source
@@ -111,6 +111,36 @@ def test_every_phrase_of_the_lexicon_can_be_reached():
     """A phrase is found where it stands alone, in each of its kinds."""
     assert all(p.words[0] == first for first, phrases in ENGLISH.phrases.items() for p in phrases)
     assert set(Kind) == {p.kind for phrases in ENGLISH.phrases.values() for p in phrases}
+
+
+def test_every_role_and_ending_has_its_words():
+    """What a rule asks the lexicon for is there, in lower case and as single words."""
+    assert all(ENGLISH.roles[role] for role in Role)
+    assert all(ENGLISH.endings[ending] for ending in Ending)
+    assert all(word == word.lower().strip() and " " not in word for words in ENGLISH.roles.values() for word in words)
+
+
+@pytest.mark.parametrize("more", [{"roles": {"hero": ["x"]}}, {"endings": {"dual": ["x"]}}])
+def test_a_lexicon_refuses_unknown_roles_and_endings(more):
+    """A misspelt role or ending is an error at load."""
+    with pytest.raises(ValueError, match=r"hero|dual"):
+        build("en", {}, **more)
+
+
+@pytest.mark.parametrize("word", ["Bestellungen", "заказов", "注文", "zamówień", "commandes"])
+def test_in_another_language_no_plain_word_is_required(word):
+    """Words of another language may support a match, and are never required."""
+    spec = read(f"Zeigt und {word} von Kotka nach {word} mit {word}")
+    assert spec.language == ""
+    assert [] == [f for f in spec.filters if f.certainty >= 0.5]
+
+
+def test_in_another_language_amounts_dates_and_quoted_words_stay():
+    """A number behind a comparison, an ISO date and a quoted word mean the same everywhere."""
+    spec = read("Wie viele Boote mit Gewicht >= 500 und 'Möwe' nach 2024-03-01?")
+    required = [f.text for f in spec.filters if f.certainty >= 0.5]
+    assert ["Gewicht >= 500", "'Möwe'", "2024-03-01"] == required
+    assert "" == spec.language
 
 
 def test_a_lexicon_refuses_unknown_kinds_and_bare_truth_values():

@@ -57,6 +57,8 @@ def shown(spec):
         "projections": [p.name for p in spec.projections],
         "distinct": spec.distinct,
         "elliptical": spec.elliptical,
+        "language": spec.language,
+        "implied": [f.column for f in spec.filters if f.certainty >= 0.5 and f.implied_column],
     }
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stef.config import resolve
-from stef.errors import JudgeError, JudgeFailure, RecordError, SettingError
+from stef.errors import JudgeError, JudgeFailure, RecordError, SettingError, StoreError
 from stef.pipeline import Pipeline, build, calendar_of
 from stef.record import Message, QueryRecord
 from stef.result import Category, Evaluation, JudgeKind, Judgement, Outcome, Reason, Verdict, from_json, to_json
@@ -188,6 +188,17 @@ def test_a_known_record_is_not_judged_again(folder):
     found = run(pipeline, RIGHT)
     assert (Outcome.SKIPPED, Reason.DUPLICATE, 0) == (found.outcome, found.reason, judge.calls)
     assert [(7, "a1", found.content_digest, found.scoring_config)] == asked
+
+
+def test_a_store_that_cannot_be_read_stops_the_run(folder):
+    """It is not the record's fault, so no record fails for it."""
+
+    def known(*_):
+        raise StoreError("gone")
+
+    pipeline = build(resolve({"rules": str(folder)}), known=known)
+    with pytest.raises(StoreError):
+        run(pipeline, RIGHT)
 
 
 def test_the_applications_rules_are_found_by_name_and_never_by_path(pipeline, folder):

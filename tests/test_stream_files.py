@@ -26,6 +26,7 @@ from stef.stream.loop import Loop
 from stef.stream.memory import MemoryDeadLetters, MemoryPositions
 from stef.stream.protocols import DeadLetter, Delivery, Extent, Partition
 from stef.stream.sinks import JsonlSink
+from tests.consumer_process import started
 from tests.streaming import WHEN, evaluate, evaluation, record
 
 
@@ -290,10 +291,9 @@ def test_killed_consumer_stores_each_record_once(tmp_path):
     """Killed with -9 at several moments and started again, the consumer has stored every record exactly once."""
     log, path = tmp_path / "log.jsonl", str(tmp_path / "s.db")
     log.write_bytes(b"".join(record(f"e{n}") + b"\n" for n in range(3000)))
-    command = [sys.executable, "-m", "tests.consumer_process", str(log), path]
     starts = []
     for kill_at in (200, 900, None):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with started(str(log), path) as process:
             for line in process.stdout:
                 new = int(line.split()[1])
                 if kill_at is not None and new >= kill_at:
@@ -312,13 +312,13 @@ def test_terminated_consumer_ends_in_order(tmp_path):
     """SIGTERM ends the process with status 0, and nothing that it stored comes again."""
     log, path = tmp_path / "log.jsonl", str(tmp_path / "s.db")
     log.write_bytes(b"".join(record(f"e{n}") + b"\n" for n in range(3000)))
-    command = [sys.executable, "-m", "tests.consumer_process", str(log), path]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(str(log), path) as process:
         process.stdout.readline()
         process.terminate()
         process.stdout.read()
     assert 0 == process.returncode
-    last = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    with started(str(log), path) as process:
+        last = process.stdout.read().splitlines()[-1]
     with Store.open(path) as store:
         assert 3000 == store.count()
     assert "0" == last.split()[2]

@@ -29,6 +29,8 @@ def check_rules(files: Sequence[str], as_json: bool) -> None:
 
     wrong = 0
     for name in files:
+        if name.endswith(".schema.json"):
+            continue  # `rules/*.json` names it too
         row: dict[str, Any] = {"file": name}
         try:
             read = load(Path(name))

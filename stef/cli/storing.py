@@ -56,7 +56,7 @@ def prune(before: int, results: bool, vacuum: bool, store: str | None) -> None:
 
     with _opened(store) as opened:
         gone = opened.prune(datetime.now(UTC) - timedelta(days=before), results=results, vacuum=vacuum)
-    click.echo(f"{gone}".removeprefix("Pruned(").removesuffix(")").replace("=", " "))
+    click.echo(f"{gone.payloads} raw payloads and {gone.evaluations} results deleted")
 
 
 @db.command()

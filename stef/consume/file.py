@@ -244,8 +244,9 @@ def _line(error: Exception) -> str:
 
 
 def _explained(path: str, raw: dict[str, Any], error: ValidationError) -> ConsumerError:
-    """The first thing that is wrong, in the words of the file."""
-    first = error.errors(include_url=False)[0]
+    """One thing that is wrong, in the words of the file; a misspelt key before the one that is missing for it."""
+    found = error.errors(include_url=False)
+    first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
     steps = _steps(first["loc"])
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
     kind, context = first["type"], first.get("ctx", {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from stef.errors import ConsumerError, RecordError
 from stef.ingest import FieldMapping
 from stef.ingest import read as read_message
 from stef.metrics import Exporter, Metrics
+from stef.pipeline import build
 from stef.record import Message, QueryRecord
 from stef.result import Evaluation
 from stef.store import Store
@@ -29,6 +29,7 @@ from stef.stream.loop import Loop
 from stef.stream.protocols import DeadLetters, Evaluate, Sink, Source
 from stef.stream.report import Report
 from stef.stream.sinks import JsonlSink, PrometheusSink
+from stef.version import __version__
 
 # (message, event_key, content_digest, scoring_config) → whether the store has an answer already.
 Known = Callable[[Message, str, str, str], bool]
@@ -48,13 +49,11 @@ async def pipeline(
     settings: Settings, *, mapping: FieldMapping | None, known: Known, metrics: Metrics, stack: AsyncExitStack
 ) -> Evaluate:
     """The product's own pipeline as `evaluate`."""
-    # By name, so that this module is complete without it: the only place that knows how a pipeline is built.
-    module = importlib.import_module("stef.pipeline")
-    built = module.build(settings, mapping=mapping, known=known, metrics=metrics)
-    close = getattr(built, "close", None)
-    if close is not None:
-        stack.push_async_callback(close)
-    return built.evaluate  # type: ignore[no-any-return]
+    built = build(settings, mapping=mapping, known=known)
+    stack.push_async_callback(built.close)
+    for app, rules in built.rulebook.registry.items():
+        metrics.rules(app, rules.digest)
+    return built.evaluate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +95,7 @@ async def wired(
     """
     async with AsyncExitStack() as stack:
         metrics = Metrics()
+        metrics.build(__version__)
         store = None
         if any(isinstance(sink, StoreOut) for sink in consumer.sinks):
             store = stack.enter_context(Store.open(settings.store, raw_days=settings.raw_days))

@@ -111,7 +111,7 @@ class Writer:
             expanded_question=expanded and filled.text(expanded, stored=False),
             sql=self._wrapped(sql),
             dialect=self._dialect(template),
-            metadata={"planted": kind and kind.value, "template": template.id, "expansion": drift},
+            metadata={"planted": kind and kind.value, "template": template.id, "expansion_kind": drift},
         )
 
     def _pick(self, kind: Planted | None) -> Template:
@@ -176,7 +176,7 @@ class Writer:
             asked_at=self._moment(),
             question=refusal["ask"],
             sql=refusal["sql"],
-            metadata={"planted": None, "template": "refusal", "expansion": "none"},
+            metadata={"planted": None, "template": "refusal", "expansion_kind": "none"},
         )
 
     def _record(self, *, app: str, asked_at: datetime, **fields: object) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _notes(console: Console, comparison: Comparison) -> None:
             console,
             Styled("Left out: ", "yellow"),
             f"{left.n} results of another scoring configuration ({left.scoring_config}; groups {groups}). "
-            "`stef rescore` makes them equal.",
+            "--mix compares them all the same.",
         )
     if comparison.mixed and len(comparison.scoring_configs) > 1:
         line(console, Styled("Mixed: ", "yellow"), f"{len(comparison.scoring_configs)} scoring configurations.")

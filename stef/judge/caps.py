@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stef.judge.case import JudgeCase
-from stef.result import FAULTS, Category, Judgement, Match, Verdict
+from stef.judge.offline import RIGHT
+from stef.result import FAULTS, Category, FilterEvidence, Judgement, Match, Verdict
 
 # A finding of this certainty counts as sure.
 SURE = 0.7
@@ -31,24 +32,28 @@ class Cap:
 
 
 def _faulty(case: JudgeCase) -> float:
-    sure = [item.certainty for item in case.alignment.filters if item.required and item.match in FAULTS and item.certainty >= SURE]
-    return max(sure, default=0.0)
+    faults = (item for item in case.alignment.filters if item.required and item.match in FAULTS)
+    return max((item.certainty for item in faults if _is_sure(item)), default=0.0)
+
+
+def _is_sure(item: FilterEvidence) -> bool:
+    return item.certainty >= SURE
 
 
 def _none_met(case: JudgeCase) -> float:
     required = [item for item in case.alignment.filters if item.required]
-    if case.alignment.category is not Category.NONE or not required:
+    if case.alignment.category is not Category.NONE or not all(_is_sure(item) for item in required):
         return 0.0
-    least = min(item.certainty for item in required)
-    return least if least >= SURE else 0.0
+    return min((item.certainty for item in required), default=0.0)
 
 
 def _undetermined(case: JudgeCase) -> float:
-    open_ones = [
-        item for item in case.alignment.filters
-        if item.match is Match.UNDETERMINED and item.found is not None and item.asked is not None and item.asked.certainty >= _REQUIRED
-    ]  # fmt: skip
-    return 1.0 if open_ones else 0.0
+    """What is undetermined is not counted as required; what was surely asked for would be."""
+    return 1.0 if any(_is_open(item) for item in case.alignment.having(Match.UNDETERMINED)) else 0.0
+
+
+def _is_open(item: FilterEvidence) -> bool:
+    return item.found is not None and item.asked is not None and item.asked.certainty >= _REQUIRED
 
 
 def _finding(*codes: str) -> Callable[[JudgeCase], float]:
@@ -56,7 +61,12 @@ def _finding(*codes: str) -> Callable[[JudgeCase], float]:
 
 
 CAPS: tuple[Cap, ...] = (
-    Cap("filter_fault", "a required filter surely missing, ineffective or contradicted", Verdict.POTENTIALLY_INCORRECT, _faulty),
+    Cap(
+        "filter_fault",
+        "a required filter surely missing, ineffective or contradicted",
+        Verdict.POTENTIALLY_INCORRECT,
+        _faulty,
+    ),
     Cap("no_filter_met", "category NONE, surely", Verdict.INCORRECT, _none_met),
     Cap("undetermined", "a required filter undetermined", Verdict.LIKELY_CORRECT, _undetermined),
     Cap(
@@ -70,7 +80,7 @@ CAPS: tuple[Cap, ...] = (
 
 
 def capped(given: Judgement, case: JudgeCase, offline: Judgement) -> Judgement:
-    """Lower a verdict to what the facts allow; γ is then how sure the fact is.
+    """Lower a verdict to what the facts allow.
 
     Args:
         given: The judge's.
@@ -82,8 +92,21 @@ def capped(given: Judgement, case: JudgeCase, offline: Judgement) -> Judgement:
         certainty = cap.holds(case)
         highest = offline.verdict if cap.highest is None else cap.highest
         if certainty and highest.rank > result.verdict.rank:
-            sure = offline.confidence if cap.highest is None else certainty
             result = replace(
-                result, verdict=highest, confidence=sure, cap=cap.fact, raw_verdict=given.raw_verdict or given.verdict
+                result,
+                verdict=highest,
+                confidence=offline.confidence if cap.highest is None else _confidence(result, highest, certainty),
+                cap=cap.fact,
+                raw_verdict=given.raw_verdict or given.verdict,
             )
     return result
+
+
+def _confidence(before: Judgement, highest: Verdict, certainty: float) -> float:
+    """γ of a capped verdict: that of the fact, where the fact turns right into wrong; else the judge's own stands.
+
+    A fact that leaves "probably right" makes nothing surer. One that makes a wrong verdict worse adds its certainty.
+    """
+    if highest in RIGHT:
+        return before.confidence
+    return certainty if before.verdict in RIGHT else max(before.confidence, certainty)

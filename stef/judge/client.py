@@ -95,6 +95,8 @@ class ModelClient:
         """
         if self._litellm is None:
             self._litellm = await asyncio.to_thread(load)
+        if not self.api_base and (missing := self._missing_keys()):
+            raise CallError(Trouble.REFUSED, f"{', '.join(missing)} is not set in the environment")
         while True:
             options = self._options(schema)
             began = self.now()
@@ -137,6 +139,11 @@ class ModelClient:
             if not self._litellm.validate_environment(self.model)["keys_in_environment"]:
                 options["api_key"] = _NO_KEY
         return options
+
+    def _missing_keys(self) -> list[str]:
+        """API keys that the provider needs and the environment lacks; without one litellm reports a failing server."""
+        missing: list[str] = self._litellm.validate_environment(self.model)["missing_keys"]
+        return missing if all(name.endswith("_API_KEY") for name in missing) else []
 
     async def aclose(self) -> None:
         """Close the connections that litellm keeps."""

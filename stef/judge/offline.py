@@ -6,7 +6,8 @@ from stef.judge.case import JudgeCase
 from stef.result import JudgeKind, Judgement, JudgeReason, Verdict
 from stef.weights import Weights
 
-_RIGHT = frozenset({Verdict.CORRECT, Verdict.LIKELY_CORRECT})
+# The verdicts that say the SQL answers the question.
+RIGHT = frozenset({Verdict.CORRECT, Verdict.LIKELY_CORRECT})
 
 
 class OfflineJudge:
@@ -32,4 +33,4 @@ class OfflineJudge:
 
 def confidence(verdict: Verdict, p: float) -> float:
     """γ for a verdict that rests on a probability of being right: that of the side which the verdict takes."""
-    return round(p if verdict in _RIGHT else 1.0 - p, 4)
+    return round(p if verdict in RIGHT else 1.0 - p, 4)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from stef.lexicon import Kind
+from stef.lexicon import Ending, Kind, Role
 from stef.nl.tokens import Form, Reading
-from stef.spec import Aggregation, Projection
+from stef.spec import Aggregation, GroupKey, OrderKey, Projection
 
 _PERCENTILE = re.compile(r"p(\d{2}(?:\.\d+)?)|(\d{2}(?:\.\d+)?)(?:st|nd|rd|th)?", re.IGNORECASE)
 _MOST_COLUMNS = 12
+_STARTS = (Kind.COUNT, Kind.RATIO, Kind.AGGREGATE, Kind.EXTREME, Kind.SUPERLATIVE, Kind.EACH)
 
 
 def aggregates(r: Reading) -> list[Aggregation]:
@@ -18,6 +19,9 @@ def aggregates(r: Reading) -> list[Aggregation]:
     found: list[Aggregation] = []
     i = 0
     while i < len(r):
+        if not r.has(i, *_STARTS) and not r.tokens[i].has_digit:
+            i += 1
+            continue
         read = _count(r, i) or _percentile(r, i) or _ratio(r, i) or _function(r, i) or _extreme(r, i)
         if read is None:
             i += 1
@@ -52,6 +56,60 @@ def _built(r: Reading, i: int, end: int, function: str, certainty: float) -> tup
     )
 
 
+def implied(r: Reading, found: list[Aggregation], keys: list[GroupKey], order: list[OrderKey]) -> list[Aggregation]:
+    """The aggregate that goes without saying: "revenue by country", "tickets per day", "unique buyers in May"."""
+    if any(item.certainty >= 0.45 for item in found):
+        return []
+    if (different := r.mark(0, Kind.DISTINCT)) and not keys and not order:
+        return _different(r, different.end)
+    if not any(key.certainty >= 0.5 for key in keys):
+        return []
+    head = _head(r)
+    start = r.skip(head, Kind.DISTINCT)
+    end = nouns_end(r, start)
+    if end == start or r.has(end, Kind.OF):
+        return []
+    mapped = r.rules.physical(r.words(start, end)) is not None and not r.has(end - 1, Kind.NAMING)
+    if (mapped and not r.ends_as(end - 1, Ending.PLURAL)) or any(r.has(i, Kind.MEASURE) for i in range(start, end)):
+        return [_unsaid(r, start, end, "sum", 0.55)]
+    split = any(r.has(i, Kind.EACH) and r.marks[i][Kind.EACH].payload for i in range(end, len(r)))
+    bare = head == 0 and not r.has(0, Kind.ASK)
+    counts = r.ends_as(end - 1, Ending.PLURAL) and not order and (split or bare or any(key.unit for key in keys))
+    return [replace(_unsaid(r, start, end, "count", 0.5), distinct=start > head)] if counts else []
+
+
+def _unsaid(r: Reading, start: int, end: int, function: str, certainty: float) -> Aggregation:
+    return Aggregation(
+        function=function,
+        of=r.words(start, end),
+        certainty=certainty,
+        text=r.source(start, end),
+        span=r.span(start, end),
+    )
+
+
+def _different(r: Reading, start: int) -> list[Aggregation]:
+    """A bare phrase such as "unique buyers in the shop": how many there are; alone it may as well be a list."""
+    end = nouns_end(r, start)
+    narrowed = r.has(end, Kind.PREPOSITION, Kind.RELATIVE_PRONOUN, Kind.DIRECTION)
+    if end == start or not narrowed or any(r.opens(i) for i in r.places(Kind.ASK)):
+        return []
+    return [replace(_unsaid(r, start, end, "count", 0.6), distinct=True)]
+
+
+def _head(r: Reading) -> int:
+    """Where what is asked for begins: behind "show", "how did", "monthly", "for each region,"."""
+    i = r.skip(0, Kind.ASK, Kind.BE, Kind.ARTICLE, Kind.PERIODIC)
+    while r.has(i, Kind.EACH):
+        comma = next((k for k in range(i, min(i + 8, len(r))) if r[k].text == ","), None)
+        if comma is None:
+            break
+        i = r.skip(comma + 1, Kind.ASK, Kind.BE, Kind.ARTICLE, Kind.PERIODIC)
+    while r.has(i, Kind.FUNCTION) and not r.is_noun(i) and i < 4:
+        i += 1
+    return i
+
+
 def nouns_end(r: Reading, i: int) -> int:
     """The token behind a run of up to four nouns; states and values before a noun are left to the filters."""
     end = i
@@ -71,13 +129,17 @@ def _count(r: Reading, i: int) -> tuple[int, Aggregation] | None:
     mark = r.mark(i, Kind.COUNT)
     if mark is None or r.has(r.skip(mark.end, Kind.ARTICLE), Kind.COUNT):
         return None
-    if r.low(i) == "how" and r.has(mark.end, Kind.RATIO):
+    if r.plays(i, Role.HOW) and r.has(mark.end, Kind.RATIO):
         return _built(r, i, mark.end + 1, "ratio", 0.8)
-    if r.low(i) == "how":
+    if r.plays(i, Role.HOW) and r.has(mark.end, Kind.PERIOD, Kind.UNIT):
+        if any(r.has(k, Kind.AGGREGATE) for k in range(mark.end, len(r))):
+            return None  # "how many hours does it take on average"
+        return _built(r, i, mark.end, "count", 0.5)
+    if r.plays(i, Role.HOW):
         return _built(r, i, mark.end, "count", 0.9)
-    if r.low(i) in {"count", "counts"} and not r.opens(i) and not r.has(i + 1, Kind.OF) and mark.end == i + 1:
+    if r.plays(i, Role.COUNT_VERB) and not r.opens(i) and not r.has(i + 1, Kind.OF) and mark.end == i + 1:
         return _built(r, i, mark.end, "count", 0.6)
-    if r.low(i) in {"number", "numbers"} and r.is_noun(i - 1) and not r.has(i - 1, Kind.ASK):
+    if r.plays(i, Role.COUNT_NOUN) and r.is_noun(i - 1) and not r.has(i - 1, Kind.ASK):
         return _built(r, i, mark.end, "count", 0.3)  # "phone number of"
     compared = r.has(i - 1, Kind.SUPERLATIVE, Kind.ORDER, Kind.BY) or r.has(i - 2, Kind.SUPERLATIVE)
     return _built(r, i, mark.end, "count", 0.45 if compared else 0.75)
@@ -85,24 +147,19 @@ def _count(r: Reading, i: int) -> tuple[int, Aggregation] | None:
 
 def _percentile(r: Reading, i: int) -> tuple[int, Aggregation] | None:
     number = _PERCENTILE.fullmatch(r[i].text)
-    if number is None or not (number[1] or r.low(i + 1) in {"percentile", "quantile"}):
+    if number is None or not (number[1] or r.plays(i + 1, Role.QUANTILE)):
         return None
     return _built(r, i, i + 1 if number[1] else i + 2, "percentile", 0.85)
 
 
 def _ratio(r: Reading, i: int) -> tuple[int, Aggregation] | None:
+    if r.has(i, Kind.EACH) and r[i + 1].form is Form.NUMBER:
+        return i + 2, replace(_unsaid(r, i, i + 2, "ratio", 0.55), of="")  # "litres per 100 km"
     mark = r.mark(i, Kind.RATIO)
     if mark is None or r[i - 1].form is Form.NUMBER:
         return None
-    if r.low(i) == "percentage" and r.low(i - 1) == "a" and r.low(i - 2) == "as":
-        return _built(r, i, mark.end, "ratio", 0.7)
-    return _built(
-        r,
-        i,
-        mark.end,
-        "ratio",
-        0.5 if r.low(i) in {"share", "percent", "ratio"} and not r.has(mark.end, Kind.OF) else 0.8,
-    )
+    loose = r.plays(i, Role.LOOSE) and not r.has(mark.end, Kind.OF)
+    return _built(r, i, mark.end, "ratio", 0.5 if loose else 0.8)
 
 
 def _function(r: Reading, i: int) -> tuple[int, Aggregation] | None:
@@ -110,27 +167,27 @@ def _function(r: Reading, i: int) -> tuple[int, Aggregation] | None:
     if mark is None:
         return None
     if (
-        r.low(i) in {"mean", "means"}
+        r.plays(i, Role.ALSO_VERB)
         and (r.opens(i - 1) or not r.has(i - 1, Kind.ARTICLE, Kind.AND, Kind.ASK))
         and not r.opens(i)
     ):
         return None
     if r.has(i - 1, Kind.COMPARE) or r.has(i - 2, Kind.COMPARE):
         return _built(r, i, mark.end, mark.payload, 0.45)
-    if r.low(i) == "how" and not r.is_noun(mark.end):
+    if r.plays(i, Role.HOW) and not r.is_noun(mark.end):
         return _built(r, i, mark.end, mark.payload, 0.4)
-    if r.low(i) == "total" and r.has(i + 1, Kind.COUNT):
+    if mark.payload == "sum" and r.has(i + 1, Kind.COUNT):
         return None
-    if r.low(i) == "combined" or r.is_break(mark.end):
+    if r.plays(i, Role.LOOSE) or r.is_break(mark.end):
         return _built(r, i, mark.end, mark.payload, 0.5)
-    return _built(r, i, mark.end, mark.payload, 0.6 if r.low(i) == "how" else 0.85)
+    return _built(r, i, mark.end, mark.payload, 0.6 if r.plays(i, Role.HOW) else 0.85)
 
 
 def _extreme(r: Reading, i: int) -> tuple[int, Aggregation] | None:
     """Read "the maximum price", and "what is the highest price" as a value rather than a row."""
     mark = r.mark(i, Kind.EXTREME)
-    if mark is not None and r.low(mark.end) != "number" and not r.has(i - 1, Kind.HAVE):
-        return _built(r, i, mark.end, mark.payload, 0.75 if r.low(i - 1) != "with" else 0.45)
+    if mark is not None and not r.plays(mark.end, Role.COUNT_NOUN) and not r.has(i - 1, Kind.HAVE):
+        return _built(r, i, mark.end, mark.payload, 0.45 if r.plays(i - 1, Role.WITH) else 0.75)
     superlative = r.mark(i, Kind.SUPERLATIVE)
     if superlative is None or not asks_value(r, i):
         return None
@@ -140,12 +197,12 @@ def _extreme(r: Reading, i: int) -> tuple[int, Aggregation] | None:
 def asks_value(r: Reading, i: int) -> bool:
     """Whether a superlative asks for the extreme value itself ("What is the highest price"), not for a row."""
     mark = r.mark(i, Kind.SUPERLATIVE)
-    if mark is None or " " in mark.payload or r.low(i) in {"best", "worst", "most"}:
+    if mark is None or " " in mark.payload or r.plays(i, Role.JUDGING):
         return False
     j = i - 1 if r.has(i - 1, Kind.ARTICLE) else i
     asked = r.mark(j - 2, Kind.ASK) if r.has(j - 1, Kind.BE) else r.mark(j - 1, Kind.ASK)
     led = (asked is not None and asked.end == j and asked.payload in {"what", "list"}) or (
-        r.has(j - 1, Kind.AND) and r.low(i) in {"highest", "lowest"}
+        r.has(j - 1, Kind.AND) and r.plays(i, Role.FIGURE)
     )
     return led and r.is_noun(mark.end)
 
@@ -154,9 +211,9 @@ def projections(r: Reading) -> list[Projection]:
     """The columns asked for, as far as the question names them."""
     found: list[Projection] = []
     read = 0
-    for i in range(len(r)):
-        mark = r.mark(i, Kind.ASK)
-        if mark is None or i < read or not _asks(r, i, mark.payload):
+    for i in r.places(Kind.ASK):
+        mark = r.marks[i][Kind.ASK]
+        if i < read or not _asks(r, i, mark.payload):
             continue
         read = mark.end
         start = mark.end if mark.payload != "what" else r.skip(mark.end, Kind.BE)
@@ -176,9 +233,9 @@ def _asks(r: Reading, i: int, payload: str) -> bool:
         case "what":
             return True
         case "list":
-            return r.opens(i) or r.low(i - 1) in {"and", "please", "then", ","}
+            return r.opens(i) or r[i - 1].text == "," or r.has(i - 1, Kind.AND) or r.plays(i - 1, Role.POLITE)
         case _:
-            return r.opens(i) or r.low(i - 1) in {"and", ","}
+            return r.opens(i) or r[i - 1].text == "," or r.has(i - 1, Kind.AND)
 
 
 def _listed(r: Reading, i: int, asks: str) -> list[Projection]:
@@ -206,7 +263,7 @@ def _listed(r: Reading, i: int, asks: str) -> list[Projection]:
 
 def _projection(r: Reading, i: int, start: int, end: int, function: str | None, asks: str) -> Projection:
     name = r.words(start, end) if end > start else r.words(i, start)
-    owned = r.has(end, Kind.OF) or r.low(end) == "for"
+    owned = r.has(end, Kind.OF) or r.plays(end, Role.FOR)
     certainty = 0.7 if owned or asks in {"what", "which"} else 0.45
     last = max(end, start, i + 1)
     return Projection(

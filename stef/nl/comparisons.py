@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from stef.lexicon import Kind
+from stef.lexicon import Kind, Role
 from stef.nl.numbers import Amount, read_amount
 from stef.nl.times import elapsed
 from stef.nl.tokens import Form, Reading
@@ -20,7 +20,11 @@ def comparisons(r: Reading) -> list[Filter]:
     found: list[Filter] = []
     i = 0
     while i < len(r):
-        read = None if r.taken[i] else _between(r, i) or _compared(r, i) or _trailing(r, i) or _equal(r, i)
+        read = (
+            None
+            if r.taken[i] or not _may_hold(r, i)
+            else _between(r, i) or _compared(r, i) or _trailing(r, i) or _equal(r, i)
+        )
         if read is None:
             i += 1
             continue
@@ -31,10 +35,28 @@ def comparisons(r: Reading) -> list[Filter]:
     return found
 
 
+_STARTS = (
+    Kind.COMPARE,
+    Kind.COMPARATIVE,
+    Kind.BETWEEN,
+    Kind.NUMBER,
+    Kind.CURRENCY,
+    Kind.OF,
+    Kind.DIRECTION,
+    Kind.RELATIVE_PRONOUN,
+)
+
+
+def _may_hold(r: Reading, i: int) -> bool:
+    """A quick look at whether a condition on an amount may begin at a place."""
+    token = r.tokens[i]
+    return token.form is Form.NUMBER or token.form is Form.SIGN or r.has(i, *_STARTS) or "-" in token.text
+
+
 def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
     """Read "between X and Y", "from X to Y", "X to Y kg", "10-20"."""
     lead = r.mark(i, Kind.BETWEEN)
-    opened = lead is not None or r.low(i) in {"from", "of", "with"}
+    opened = lead is not None or r.has(i, Kind.OF) or r.plays(i, Role.FROM, Role.WITH)
     start = r.skip(lead.end if lead else i + 1, Kind.ARTICLE) if opened else i
     low = read_amount(r, start, spelled=lead is not None)
     if low is None or not r.has(low.end, Kind.TO) or (r.has(low.end, Kind.AND) and lead is None):
@@ -44,7 +66,7 @@ def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
         return None
     if not opened and not high.measure and r[low.end].form is not Form.PUNCT:
         return None
-    certainty = 0.9 if lead else 0.8 if r.low(i) == "from" else 0.6 if high.measure else 0.45
+    certainty = 0.9 if lead else 0.8 if r.plays(i, Role.FROM) else 0.6 if high.measure else 0.45
     value = NumberRange(low.number.value, high.number.value)
     return _built(r, i, high, Op.RANGE, value, certainty)
 
@@ -70,7 +92,7 @@ def _compared(r: Reading, i: int) -> tuple[int, Filter] | None:
     amount = read_amount(r, start)
     if amount is None:
         return _expression(r, i, mark.end, op, measure)
-    if r.low(i) in {"over", "under", "above", "below", "beyond"} and not r.free(start, amount.end):
+    if r.plays(i, Role.SPATIAL) and not r.free(start, amount.end):
         return None
     if _is_relative(r, amount):
         return _expression(r, i, amount.end, op, measure, certain=False)
@@ -103,13 +125,10 @@ def _certainty(r: Reading, i: int, op: Op, amount: Amount) -> float:
         return 0.45  # "at least one" is most often what a join does by itself
     if amount.number.value == 0 and op is Op.GT:
         return 0.45
-    if (
-        r.has(i - 1, Kind.EACH, Kind.TOP)
-        or (r.has(i - 1, Kind.ASK) and r.marks[i - 1][Kind.ASK].payload == "list")
-        or r.low(i - 1) == "down"
-    ):
+    asked = r.ends(i, Kind.ASK)
+    if r.has(i - 1, Kind.EACH, Kind.TOP) or (asked is not None and r.marks[asked][Kind.ASK].payload == "list"):
         return 0.4  # "list at least five" is about rows
-    return 0.85 if r.low(i) not in {"past", "beyond", "up"} else 0.7
+    return 0.7 if r.plays(i, Role.LOOSE) else 0.85
 
 
 def _expression(
@@ -131,7 +150,7 @@ def _trailing(r: Reading, i: int) -> tuple[int, Filter] | None:
     mark = r.mark(amount.end, Kind.AFTER_VALUE)
     if mark is None:
         mark = r.mark(amount.end + 1, Kind.AFTER_VALUE) if r.is_noun(amount.end) else None
-    if mark is None or (r[mark.end - 1].text in {"minimum", "maximum"} and not amount.measure):
+    if mark is None or (r.has(mark.end - 1, Kind.EXTREME) and not amount.measure):
         return None
     if r[amount.end].text == "+" and r[amount.end].start != r[amount.end - 1].end:
         return None
@@ -164,7 +183,7 @@ def _equal(r: Reading, i: int) -> tuple[int, Filter] | None:
     if r.has(i - 1, Kind.OF) and (column := before(r, i - 1)) and not r.has(i - 2, Kind.AGGREGATE, Kind.ORDER):
         certainty = 0.75 if not r.is_noun(amount.end) and not r.has(i - 2, Kind.TOP) else 0.45
         return _built(r, i, amount, Op.EQ, amount.number, certainty, column)
-    led = r.has(i - 1, Kind.EXACTLY) or r.low(i - 1) in {"with", "has", "have", "had", "having"}
+    led = r.has(i - 1, Kind.EXACTLY, Kind.HAVE) or r.plays(i - 1, Role.WITH)
     if led and r.is_noun(amount.end):
         return _built(r, i, amount, Op.EQ, amount.number, 0.7 if amount.number.value != 1 else 0.45)
     if (r.has(i - 1, Kind.BE) or r[i - 1].text == "=") and (column := before(r, i - 1)):
@@ -178,11 +197,10 @@ def _equal(r: Reading, i: int) -> tuple[int, Filter] | None:
 def _identified(r: Reading, i: int, amount: Amount) -> tuple[int, Filter]:
     """Read "post ID 12", "yard 4", "customers number 3"."""
     at = i - 2 if r.has(i - 1, Kind.BE) else i - 1
-    column = (
-        r.words(at - 1, at + 1)
-        if r.is_noun(at - 1) and r.low(at) in {"id", "number", "code", "type", "version"}
-        else r.low(at)
-    )
+    sign = r.marks[at][Kind.IDENTIFY].payload
+    column = r.words(at - 1, at + 1) if r.is_noun(at - 1) and sign == "part" else r.low(at)
+    if sign == "sign" and r.is_noun(at - 1):
+        column = r.words(at - 2, at) if r.has(at - 1, Kind.NAME) and r.is_noun(at - 2) else r.low(at - 1)
     end = amount.bare_end
     return end, _filter(r, i, end, Op.EQ, amount.number, 0.75 if amount.number.value != Decimal(0) else 0.45, column)
 
@@ -194,8 +212,10 @@ def _built(
     if not column and not amount.measure:
         column = behind(r, amount.end)
     if not column:
-        column = _spoken_measure(r, amount.end) or _subject(r, start, amount)
-        implied = bool(amount.measure) and (not column or amount.measure not in {"", "amount"})
+        spoken = _spoken_measure(r, amount.end)
+        column = spoken or _subject(r, start, amount)
+        said = not spoken and r.has(start - 1, Kind.OF) and r.is_noun(start - 2)
+        implied = bool(amount.measure) and not said and (not column or amount.measure not in {"", "amount"})
         if not column or (amount.measure == "amount" and r.has(start - 1, Kind.OF)):
             column, implied = amount.measure or column, True
     end = amount.end
@@ -240,13 +260,15 @@ def _spoken_measure(r: Reading, i: int) -> str:
 def behind(r: Reading, i: int) -> str:
     """The nouns behind an amount: what it counts ("2 reminders")."""
     i = r.skip(i, Kind.DISTINCT, Kind.ARTICLE)
+    if r.plays(i, Role.OLD) or r.has(i, Kind.TIMES):
+        return ""
     words: list[str] = []
     while len(words) < _REACH and r.is_noun(i) and not r.has(i, Kind.MONTH, Kind.RELATIVE):
         if not r.continues(i) and (words or not r.continues(i + 1)):
             break
         words.append(r.low(i))
         i += 1
-    return " ".join(words) if not (len(words) == 1 and words[0] in {"old", "times", "time"}) else ""
+    return " ".join(words)
 
 
 def before(r: Reading, i: int) -> str:
@@ -256,7 +278,7 @@ def before(r: Reading, i: int) -> str:
     while (
         i >= 0
         and steps < 6
-        and (r.has(i, Kind.BE, Kind.OF, Kind.NOT, Kind.ARTICLE, Kind.HAVE) or r.low(i) in {"with", "to", "either"})
+        and (r.has(i, Kind.BE, Kind.OF, Kind.NOT, Kind.ARTICLE, Kind.HAVE) or r.plays(i, Role.LINKING))
     ):
         i, steps = i - 1, steps + 1
     verb = r.mark(i, Kind.MEASURE_VERB)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from stef.lexicon import Kind
+from stef.lexicon import Ending, Kind, Role
 from stef.nl.numbers import read_amount
 from stef.nl.tokens import Form, Reading
 from stef.timespan import Calendar, Interval, Unit, day, parse_moment, shift, year
@@ -32,6 +32,7 @@ class When:
         certainty: 0 to 1: how sure it is that this is a time, and this one.
         relative: It hangs on the clock.
         unit: Precision of what was said.
+        edge: `start` or `end` when only that end of the period was named, else "".
     """
 
     end: int
@@ -39,6 +40,7 @@ class When:
     certainty: float
     relative: bool = False
     unit: Unit = Unit.DAY
+    edge: str = ""
 
 
 def read_when(r: Reading, i: int) -> When | None:
@@ -115,7 +117,7 @@ def _calendar_year(r: Reading, i: int) -> When | None:
 
 def _trailing_year(r: Reading, i: int) -> tuple[int | None, int]:
     """The year behind a month or quarter: "2025", ", 2025", "of 2025", "of the year 2025"."""
-    j = i + 1 if r[i].text in {",", "-"} or r.has(i, Kind.OF) or r.low(i) == "in" else i
+    j = i + 1 if r[i].text in {",", "-"} or r.has(i, Kind.OF) or r.plays(i, Role.IN) else i
     mark = r.mark(j, Kind.YEAR)
     j = mark.end if mark else j
     number = year_at(r, j)
@@ -205,7 +207,7 @@ def _fiscal_year(r: Reading, i: int) -> When | None:
     if full is not None:
         return When(fiscal.end + 1, r.calendar.fiscal_year(full), 0.9, unit=Unit.YEAR)
     short = r[fiscal.end].text
-    if r.low(i) == "fy" and len(short) == 2 and short.isdecimal():
+    if fiscal.payload == "short" and len(short) == 2 and short.isdecimal():
         return When(fiscal.end + 1, r.calendar.fiscal_year(2000 + int(short)), 0.9, unit=Unit.YEAR)
     return None
 
@@ -250,7 +252,7 @@ def _relative(r: Reading, i: int) -> When | None:
 
 def _period(r: Reading, offset: str, i: int, *, fiscal: bool) -> When | None:
     period = r.mark(i, Kind.PERIOD)
-    if period is None or r.low(i).endswith("s"):
+    if period is None or r.ends_as(i, Ending.PLURAL):
         return None
     unit = Unit(period.payload)
     span = r.calendar.period(unit, _COUNTED[offset], fiscal=fiscal)

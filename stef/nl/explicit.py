@@ -159,7 +159,7 @@ def defined(r: Reading) -> frozenset[str]:
 def hinted(r: Reading) -> list[tuple[int, int]]:
     """The characters of clauses that define words or spell out a calculation; plain words in them are no conditions."""
     text = r.text[:MAX_CHARACTERS]
-    places = [r[i].start for i in range(len(r)) if r.has(i, Kind.DEFINE) and not r.opens(i)]
+    places = [r[i].start for i in r.places(Kind.DEFINE) if not r.opens(i)]
     places += [m.start() for m in _WRAPPED.finditer(text)]
     found: list[tuple[int, int]] = []
     for place in sorted(places):

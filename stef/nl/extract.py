@@ -9,12 +9,15 @@ from dataclasses import replace
 from stef.apprules import NO_RULES, AppRules
 from stef.lexicon import Kind, Lexicon
 from stef.names import singular
-from stef.nl.aggregates import aggregates, projections
+from stef.nl.absence import absent
+from stef.nl.aggregates import aggregates, implied, projections
 from stef.nl.comparisons import comparisons
 from stef.nl.explicit import defined, hinted, written, written_aggregates
+from stef.nl.language import is_foreign
 from stef.nl.mentions import declared, names, quoted
-from stef.nl.shape import grouping, limits, ordering, row_limit
-from stef.nl.states import absent, classes, excluded, guesses, states
+from stef.nl.ordering import ordering, row_limit
+from stef.nl.shape import grouping, limits
+from stef.nl.states import classes, excluded, guesses, states, valued
 from stef.nl.times import times
 from stef.nl.tokens import Form, Reading
 from stef.spec import Filter, Op, QuerySpec, Source, Span
@@ -30,11 +33,15 @@ FILTER_RULES: tuple[Callable[[Reading], list[Filter]], ...] = (
     comparisons,
     absent,
     names,
+    valued,
     classes,
     states,
     excluded,
     guesses,
 )
+# What reads amounts, dates and declared or quoted words; the others go by words of the language.
+_ANY_LANGUAGE: frozenset[Callable[[Reading], list[Filter]]] = frozenset({written, declared, quoted, times, comparisons})
+_FOREIGN_CERTAINTY = 0.3
 # A follow-up is short, and names no aggregate of its own.
 _SHORT = 9
 
@@ -52,13 +59,17 @@ def extract(
         source: Which text this is.
 
     Returns:
-        Filters with certainty 0.5 or more are meant to be required; spans are characters of `text`.
+        Filters with certainty 0.5 or more are meant to be required; spans are characters of `text`. The language is ""
+        when the text is in none that the lexicon knows.
     """
     r = Reading(text, lexicon, calendar, rules)
-    capped = limits(r)
-    filters = _heeding(r, [condition for rule in FILTER_RULES for condition in rule(r)])
-    order, counted, elliptical = ordering(r), aggregates(r), _is_elliptical(r)
-    limit = capped[0] if capped else row_limit(r, order)
+    capped, foreign = limits(r), is_foreign(r)
+    filters = _heeding(r, [condition for rule in FILTER_RULES for condition in _ruled(r, rule, foreign=foreign)])
+    limit = capped[0] if capped else None
+    order, counted, elliptical = ordering(r, limit), aggregates(r), not foreign and _is_elliptical(r)
+    keys = grouping(r, limit)
+    limit = limit or row_limit(r, order)
+    counted += implied(r, counted, keys, order)
     if elliptical:
         filters = [_insisted(condition) for condition in filters]
     return QuerySpec(
@@ -66,13 +77,23 @@ def extract(
         projections=tuple(projections(r)),
         aggregations=(*counted, *written_aggregates(r)),
         filters=_joined(r, sorted((_mapped(r, f) for f in filters), key=_place)),
-        group_by=tuple(key for key in grouping(r) if limit is None or key.column not in limit.per),
+        group_by=tuple(key for key in keys if limit is None or key.column not in limit.per),
         order_by=tuple(order),
         limit=limit,
-        distinct=any(r.has(i, Kind.DISTINCT) for i in range(len(r))) and not any(a.distinct for a in counted),
+        distinct=bool(r.places(Kind.DISTINCT)) and not any(a.distinct for a in counted),
         elliptical=elliptical,
-        language=lexicon.language,
+        language="" if foreign else lexicon.language,
     )
+
+
+def _ruled(r: Reading, rule: Callable[[Reading], list[Filter]], *, foreign: bool) -> list[Filter]:
+    """What a rule finds; in another language its words may mean anything, and can only support a match."""
+    found = rule(r)
+    if not foreign or rule in {written, declared}:
+        return found
+    if rule in _ANY_LANGUAGE:
+        return [replace(item, implied_column=True) for item in found]  # the column may be any word
+    return [replace(item, certainty=min(item.certainty, _FOREIGN_CERTAINTY)) for item in found]
 
 
 def _place(condition: Filter) -> int:
@@ -175,6 +196,7 @@ def _is_elliptical(r: Reading) -> bool:
     if not len(r) or len([t for t in r.tokens if t.form is not Form.PUNCT]) > _SHORT:
         return False
     if r.has(0, Kind.FOLLOW_UP):
-        return not any(r.has(i, Kind.COUNT) for i in range(len(r)))
-    asks = any(r.has(i, Kind.ASK, Kind.COUNT, Kind.AGGREGATE, Kind.BE) for i in range(len(r)))
-    return not asks and r.has(0, Kind.PREPOSITION, Kind.DIRECTION)
+        return not r.places(Kind.COUNT)
+    asks = r.places(Kind.ASK, Kind.COUNT, Kind.AGGREGATE, Kind.BE)
+    clauses = any(token.text == "," and r.is_noun(r.skip(i + 1, Kind.ARTICLE)) for i, token in enumerate(r.tokens))
+    return not asks and not clauses and r.has(0, Kind.PREPOSITION, Kind.DIRECTION)

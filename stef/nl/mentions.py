@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stef.lexicon import Kind
+from stef.lexicon import Ending, Kind, Role
 from stef.nl.tokens import Form, Reading
 from stef.spec import Filter, Op, Scope
 from stef.values import Many, Text, Value, fold
@@ -63,7 +63,7 @@ def _quoted(r: Reading, i: int, places: list[int]) -> Filter:
         op = Op.NOT_LIKE if negated(r, i) else Op.LIKE
         return value_filter(r, i, end, column, Text(shape.replace("*", texts[0])), 0.85, op=op)
     column, certainty = _quoted_column(r, i), 0.9
-    if r.low(i - 1) == "as" and not r.has(i - 2, Kind.CALLED):
+    if r.plays(i - 1, Role.AS) and not r.has(i - 2, Kind.CALLED):
         certainty = 0.3  # an alias for the output
     if not column and r.is_noun(end) and r.has(end, Kind.NAMING):
         column = r.low(end)
@@ -82,7 +82,9 @@ def _pattern(r: Reading, i: int) -> tuple[str, str] | None:
 
 def _quoted_column(r: Reading, i: int) -> str:
     j = i - 1
-    while j >= 0 and (r.has(j, Kind.BE, Kind.ARTICLE) or r[j].text in {":", "=", ","} or r.low(j) in {"as", "with"}):
+    while j >= 0 and (
+        r.has(j, Kind.BE, Kind.ARTICLE) or r[j].text in {":", "=", ","} or r.plays(j, Role.AS, Role.WITH)
+    ):
         j -= 1
     for back in range(4):
         mark = r.mark(j - back, Kind.CALLED)
@@ -142,7 +144,7 @@ def negated(r: Reading, i: int) -> bool:
             return True
         if r.has(j, Kind.NOT) and i - j <= 4 and not r.has(j + 1, Kind.COMPARE):
             return True
-        if r.low(j).startswith("non") and r.low(j) in {"non", "non-"}:
+        if r.plays(j, Role.NON):
             return True
         if (
             r[j].text in {".", "?", ";", ":", ","}
@@ -176,7 +178,11 @@ def _capitals_mean_nothing(r: Reading) -> bool:
     capital = [i for i in words if r[i].is_capital]
     if len(words) < 4 or len(capital) <= 0.5 * len(words):
         return False
-    framed = [i for i in capital if not r.opens(i) and r.has(i, Kind.FUNCTION, Kind.AGGREGATE, Kind.VERB)]
+    framed = [
+        i
+        for i in capital
+        if not r.opens(i) and r.has(i, Kind.FUNCTION, Kind.AGGREGATE, Kind.VERB) and not r.has(i, Kind.MONTH)
+    ]
     return bool(framed) or len(capital) == len(words)
 
 
@@ -189,8 +195,8 @@ def _list_ends(r: Reading, i: int, end_at: Callable[[int], int | None]) -> list[
         j = (commas or ends)[-1]
         comma = r[j].text == ","
         j = j + 1 if comma else j
-        joined = r.has(j, Kind.AND, Kind.OR)
-        j = r.skip(j, Kind.AND, Kind.OR) if joined else j
+        joined = r.has(j, Kind.AND, Kind.OR, Kind.CONTRAST)
+        j = r.skip(j, Kind.AND, Kind.OR, Kind.CONTRAST) if joined else j
         if not (comma or joined):
             break
         after = end_at(r.skip(j, Kind.ARTICLE) if joined else j)
@@ -222,7 +228,7 @@ def _name_end(r: Reading, i: int) -> int | None:
 
 def _joined(r: Reading, i: int) -> bool:
     following = i + 1
-    if r.low(i) in {"of", "for"} and r.has(following, Kind.JOINER):
+    if (r.has(i, Kind.OF) or r.plays(i, Role.FOR)) and r.has(following, Kind.JOINER):
         following += 1
     return r[following].is_capital and not r.has(following, Kind.ACRONYM, Kind.MONTH) and not r.taken[following]
 
@@ -239,16 +245,18 @@ def _begins_name(r: Reading, i: int) -> bool:
         return False  # a function's name
     if len(token.text) == 1:
         return r.has(i - 1, Kind.NAMING, Kind.IDENTIFY) and not r.opens(i - 1)
-    if token.text.endswith("s") and token.text[:-1].isupper() and len(token.text) > 2:
+    if r.ends_as(i, Ending.PLURAL) and token.text[:-1].isupper() and token.text[-1].islower() and len(token.text) > 2:
         return False
     if r.opens(i):
+        if r.has(i, Kind.DEMONYM):
+            return r.continues(i + 1)
         following = r[i + 1]
         known = token.low in r.lexicon.phrases
         return (
             not known
             and following.is_capital
             and not r.has(i + 1, Kind.ACRONYM, Kind.MONTH)
-            and following.text[-1:] != "s"
+            and not r.ends_as(i + 1, Ending.PLURAL)
         )
     return not (r.has(i, Kind.FUNCTION) and not token.text.isupper())
 
@@ -256,9 +264,10 @@ def _begins_name(r: Reading, i: int) -> bool:
 def _continues_name(r: Reading, i: int) -> bool:
     token = r[i]
     if token.form is Form.NUMBER:
-        following = r[i + 1]
         return (
-            token.text.isdecimal() and len(token.text) <= 3 and not (r.is_noun(i + 1) and following.low.endswith("s"))
+            token.text.isdecimal()
+            and len(token.text) <= 3
+            and not (r.is_noun(i + 1) and r.ends_as(i + 1, Ending.PLURAL))
         )
     if token.form is not Form.WORD or r.has(i, Kind.MONTH):
         return False
@@ -268,7 +277,7 @@ def _continues_name(r: Reading, i: int) -> bool:
 def _named(r: Reading, i: int, ends: list[int], *, shouting: bool) -> Filter:
     starts = [i]
     for end in ends[:-1]:
-        j = r.skip(end + 1 if r[end].text == "," else end, Kind.AND, Kind.OR)
+        j = r.skip(end + 1 if r[end].text == "," else end, Kind.AND, Kind.OR, Kind.CONTRAST)
         starts.append(r.skip(j, Kind.ARTICLE) if not r[j].is_capital else j)
     texts = [r.source(start, end) for start, end in zip(starts, ends, strict=True)]
     column, implied = _name_column(r, i, ends[-1])
@@ -277,6 +286,9 @@ def _named(r: Reading, i: int, ends: list[int], *, shouting: bool) -> Filter:
         certainty = 0.45
     if shouting and not r[i].is_code:
         certainty = min(certainty, 0.3)
+    if r.has(i, Kind.DEMONYM) and ends[0] == i + 1 and not r.has(i - 1, Kind.PREPOSITION, Kind.NAMING):
+        # The country's name may be what is stored.
+        certainty, implied = min(certainty, 0.55), True
     if (pattern := _pattern(r, i)) and len(r[i].text) <= 2:
         op = Op.NOT_LIKE if negated(r, i) else Op.LIKE
         return value_filter(r, i, ends[0], pattern[0], Text(pattern[1].replace("*", texts[0])), 0.8, op=op)
@@ -305,6 +317,8 @@ def _name_certainty(r: Reading, i: int, ends: list[int]) -> float:
         return 0.4
     if len(token.text) > 1 and token.text[1] == "-" and token.text.count("-") == 1 and not token.is_code:
         return 0.45
+    if _is_title(r, i, ends[0]):
+        return 0.45
     if token.is_code:
         return 0.45 if token.text.islower() and len(token.text) <= 2 else 0.85
     if ends[0] - i == 1 and (
@@ -318,6 +332,13 @@ def _name_certainty(r: Reading, i: int, ends: list[int]) -> float:
     return 0.75 if r.has(i - 1, Kind.PREPOSITION, Kind.NAMING) or ends[0] - i > 1 else 0.7
 
 
+def _is_title(r: Reading, i: int, end: int) -> bool:
+    """Whether capitals write a column's or a class's own name ("Episode", "Ownership Code")."""
+    if end == i + 1:
+        return r.has(i, Kind.NAME, Kind.NAMING, Kind.PLACE, Kind.CLASS, Kind.MEASURE) and not r[i].is_code
+    return r.has(end - 1, Kind.NAME, Kind.CLASS, Kind.DATED_NOUN)
+
+
 def _is_asked(r: Reading, i: int, end: int) -> bool:
     """Whether capitals name a column that is asked for ("What is the Total Amount of …")."""
     while r[i - 1].is_capital and not r.opens(i - 1) and not r.taken[i - 1]:
@@ -326,7 +347,7 @@ def _is_asked(r: Reading, i: int, end: int) -> bool:
         return False
     lead = i - 2 if r.has(i - 1, Kind.ARTICLE) else i - 1
     asked = r.has(lead, Kind.ASK) or (r.has(lead, Kind.BE) and r.has(lead - 1, Kind.ASK))
-    return asked and (r.has(end, Kind.OF) or r.low(end) in {"for", "and", ","} or r.is_break(end))
+    return asked and (r.has(end, Kind.OF) or r.plays(end, Role.FOR) or r.is_break(end))
 
 
 def _name_column(r: Reading, i: int, end: int) -> tuple[str, bool]:

@@ -1,17 +1,15 @@
-"""The shape of the answer: grouping, order, number of rows."""
+"""The shape of the answer: number of rows, grouping."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from stef.lexicon import Kind
-from stef.nl.aggregates import asks_value
+from stef.lexicon import Ending, Kind, Role
 from stef.nl.numbers import read_amount
 from stef.nl.tokens import Form, Mark, Reading
-from stef.spec import Direction, GroupKey, Limit, OrderKey
+from stef.spec import GroupKey, Limit
 
-_MOST_KEYS = 6
-_DIRECTIONS = {"asc": Direction.ASC, "desc": Direction.DESC}
+MOST_KEYS = 6
 
 
 def limits(r: Reading) -> list[Limit]:
@@ -19,14 +17,32 @@ def limits(r: Reading) -> list[Limit]:
     for i in range(len(r)):
         found = None if r.taken[i] else _top(r, i) or _counted_superlative(r, i) or _which_ten(r, i)
         if found is not None:
-            each = next((k for k in range(i, len(r)) if r.has(k, Kind.EACH)), None)
-            return [found if each is None else replace(found, per=_per(r, each))]
+            return [replace(found, per=per_group(r, counted=True))]
     return []
 
 
-def _topped(r: Reading) -> bool:
-    """Whether the first rows are asked for, so that "by" names what they are ranked by."""
-    return any(r.taken[i] and r.has(i, Kind.TOP) and r.marks[i][Kind.TOP].payload for i in range(len(r)))
+def per_group(r: Reading, *, counted: bool) -> tuple[str, ...]:
+    """What the rows are counted for: "for each branch", "5 per branch" (but not "the highest revenue per hour")."""
+    for i in r.places(Kind.EACH):
+        ratio = r.marks[i][Kind.EACH].payload and any(
+            not _has_measure(r.marks[k][Kind.SUPERLATIVE]) for k in r.places(Kind.SUPERLATIVE) if k < i
+        )
+        if counted or not ratio:
+            return _per(r, i)
+    return ()
+
+
+def _has_measure(mark: Mark) -> bool:
+    return " " in mark.payload
+
+
+def direction(r: Reading, limit: Limit | None) -> str:
+    """The direction that "top" or "bottom" gives, so that "by" names what the rows are ranked by; "" for none."""
+    if limit is None or limit.span is None:
+        return ""
+    at = r.at(limit.span.start)
+    mark = r.mark(at, Kind.TOP)
+    return mark.payload if mark else ""
 
 
 def _limit(r: Reading, start: int, end: int, count: int, certainty: float) -> Limit | None:
@@ -49,6 +65,10 @@ def _top(r: Reading, i: int) -> Limit | None:
 
 
 def _counted_superlative(r: Reading, i: int) -> Limit | None:
+    if r.has(i, Kind.SUPERLATIVE) and (behind := read_amount(r, r.marks[i][Kind.SUPERLATIVE].end)):
+        if r.is_noun(behind.bare_end) and not r.has(behind.bare_end, Kind.PERIOD) and not behind.measure:
+            return _limit(r, i, behind.bare_end, int(behind.number.value), 0.75)
+        return None
     amount = read_amount(r, i)
     if amount is None or not r.has(amount.bare_end, Kind.SUPERLATIVE) or r[amount.bare_end].text == "last":
         return None
@@ -59,81 +79,129 @@ def _counted_superlative(r: Reading, i: int) -> Limit | None:
 
 def _which_ten(r: Reading, i: int) -> Limit | None:
     asked = r.mark(i, Kind.ASK)
-    amount = read_amount(r, asked.end) if asked and asked.payload in {"which", "what", "list"} else None
-    if amount is None or not any(r.has(k, Kind.SUPERLATIVE) for k in range(amount.end, min(amount.end + 12, len(r)))):
+    if asked is None or asked.payload not in {"which", "what", "who", "list"}:
         return None
-    if not r.is_noun(amount.bare_end) or amount.number.value == 1:
+    start = r.skip(asked.end, Kind.ARTICLE)
+    amount = read_amount(r, start)
+    if amount is None or not r.is_noun(amount.bare_end) or amount.number.value == 1:
         return None
-    return _limit(r, asked.end if asked else i, amount.bare_end, int(amount.number.value), 0.75)
+    ahead = range(amount.end, min(amount.end + 14, len(r)))
+    if not any(r.has(k, Kind.SUPERLATIVE, Kind.SORT) or (r.has(k, Kind.FIRST) and r.is_break(k + 1)) for k in ahead):
+        return None
+    return _limit(r, start, amount.bare_end, int(amount.number.value), 0.75)
 
 
-def grouping(r: Reading) -> list[GroupKey]:
-    """Grouping keys; none where one number is asked for."""
-    if any(r.has(i, Kind.SINGLE) for i in range(len(r))):
+def grouping(r: Reading, limit: Limit | None) -> list[GroupKey]:
+    """Grouping keys; none where one number is asked for, and none behind "top 3 … by"."""
+    if r.places(Kind.SINGLE):
         return []
     found: list[GroupKey] = []
-    ranked = _topped(r)
+    ranked = bool(direction(r, limit))
     i = 0
-    while i < len(r) and len(found) < _MOST_KEYS:
+    while i < len(r) and len(found) < MOST_KEYS:
         mark = r.mark(i, Kind.EACH) or (None if ranked else _by(r, i))
+        if mark and ranked and mark.payload and any(r.has(k, Kind.BY) for k in range(i)):
+            mark = None  # "by revenue per order"
         if mark is None:
             found.extend(_periodic(r, i))
             i += 1
             continue
-        keys, i = _keys(r, mark.end, 0.8 if r.has(i, Kind.EACH) else 0.7)
+        each = r.mark(i, Kind.EACH)
+        keys, i = _keys(r, mark.end, 0.8 if each else 0.7, single=each is not None and each.payload != "by")
         found.extend(keys)
-    return found
+    return found or _contrasted(r)
+
+
+def _contrasted(r: Reading) -> list[GroupKey]:
+    """Read "in Ghent versus Turku", "compare the fees of Ghent and Turku": one figure for each side is natural."""
+    side = next((i for i in range(1, len(r)) if r.has(i, Kind.CONTRAST) and r.taken[i - 1] and r.taken[i]), None)
+    if side is None and r.has(0, Kind.COMPARE_VERB):
+        side = next((i for i in range(1, len(r)) if r.has(i, Kind.AND) and r.taken[i]), None)
+    if side is None or r[side - 1].form is not Form.WORD:
+        return []
+    return [replace(_key(r, side, side + 1, "", 0.55), column="")]
+
+
+_NO_KEY = (Kind.RANK, Kind.DATED_VERB, Kind.NOT, Kind.BE, Kind.PERIODIC)
 
 
 def _by(r: Reading, i: int) -> Mark | None:
     """A "by" that groups: not "made by", "sorted by", "by at least", "by Kranwerk"."""
     mark = r.mark(i, Kind.BY)
-    if mark is None or r.taken[i] or i == 0 or r.has(i - 1, Kind.RANK, Kind.DATED_VERB, Kind.NOT, Kind.BE):
+    if mark is None or r.taken[i] or i == 0 or r.has(i - 1, *_NO_KEY):
         return None
-    before, behind = r.low(i - 1), r.skip(mark.end, Kind.ARTICLE)
-    if before.endswith(("ed", "ing", "wn", "tten")) and before not in {"need", "speed"}:
+    behind = r.skip(mark.end, Kind.ARTICLE)
+    if r.has(0, Kind.COUNT) and r.has(i - 1, Kind.FUNCTION):
+        return None  # "how many wrote to us by telephone"
+    verb = r.ends_as(i - 1, Ending.PASSIVE) or r.ends_as(i - 1, Ending.GERUND)
+    if verb and not r.has(i - 1, Kind.MEASURE):
         return None
     if any((phrase := r.mark(i - k, Kind.ORDER) or r.mark(i - k, Kind.SORT)) and phrase.end > i for k in range(1, 8)):
         return None
     if r[behind].is_capital or (
-        r.low(i - 1) == "one" or r.has(mark.end, Kind.SUPERLATIVE, Kind.COUNT, Kind.COMPARE, Kind.EXTREME, Kind.SORT)
+        r.plays(i - 1, Role.PRONOUN)
+        or r.has(mark.end, Kind.SUPERLATIVE, Kind.COUNT, Kind.COMPARE, Kind.EXTREME, Kind.SORT)
     ):
         return None
+    if r.has(behind, Kind.MEASURE) and not r.has(behind, Kind.PERIOD) and not r.is_noun(behind + 1):
+        return None  # "customers by revenue" is a ranking
     return mark if r.is_noun(behind) or r.has(behind, Kind.PERIOD) else None
 
 
-def _keys(r: Reading, i: int, certainty: float) -> tuple[list[GroupKey], int]:
+def _keys(r: Reading, i: int, certainty: float, *, single: bool = False) -> tuple[list[GroupKey], int]:
+    """The keys listed at a place, and the place behind them; `single` for "for each", which speaks of a thing."""
     found: list[GroupKey] = []
-    while len(found) < _MOST_KEYS:
-        start = r.skip(i, Kind.ARTICLE, Kind.DISTINCT, Kind.OF)
+    while len(found) < MOST_KEYS:
+        start = _unused(r, r.skip(i, Kind.ARTICLE, Kind.DISTINCT, Kind.OF))
         if (
-            r.low(start) == "capita"
+            r.has(start, Kind.RATIO, Kind.SUPERLATIVE, Kind.SORT, Kind.ORDER)
+            or (r.has(start, Kind.UNIT) and not r.has(start, Kind.PERIOD))
+            or r.has(start - 1, Kind.RATIO)
             or (start < len(r) and r.taken[start])
-            or r.has(start, Kind.SUPERLATIVE, Kind.SORT, Kind.ORDER)
         ):
             break
-        end = start
-        while end < len(r) and end - start < 3 and (r.is_noun(end) or (end == start and r.has(end, Kind.PERIOD))):
-            end += 1
+        end = r.nouns_end(start) if not r.has(start, Kind.PERIOD) or r.is_noun(start) else start + 1
         if end == start:
             break
+        if single and end - start > 1 and not _is_compound(r, start, end):
+            start = end - 1
         period = r.mark(end - 1, Kind.PERIOD)
         found.append(_key(r, start, end, period.payload if period else "", certainty))
         joined = r.skip(end + 1 if r[end].text == "," else end, Kind.AND)
-        if joined == end or not _ends_list(r, joined):
+        if joined == end or not ends_list(r, joined) or _is_clause(r, end, joined):
             return found, max(end, i)
         i = joined
     return found, max(i, 1)
 
 
-def _ends_list(r: Reading, i: int) -> bool:
+def _is_clause(r: Reading, end: int, joined: int) -> bool:
+    """Whether a bare comma ends the keys ("for each harbour, revenue in May"): the last one in a list has its "and"."""
+    behind = r.nouns_end(r.skip(joined, Kind.ARTICLE))
+    return r[end].text == "," and joined == end + 1 and not (r[behind].text == "," or r.has(behind, Kind.AND))
+
+
+def _unused(r: Reading, i: int) -> int:
+    """The noun behind values that stand before it ("per electric van"); the place itself where there is none."""
+    start = i
+    while start < len(r) and r.taken[start] and r[start].form is Form.WORD and start - i < 3:
+        start += 1
+    return start if r.is_noun(start) and not r.taken[start] else i
+
+
+def _is_compound(r: Reading, start: int, end: int) -> bool:
+    """Whether several nouns are one key ("product line", "order date"), not a value and a thing ("retail customer")."""
+    kinds = (Kind.NAMING, Kind.PLACE, Kind.CLASS, Kind.DATED_NOUN, Kind.PERIOD, Kind.NAME)
+    return r.has(end - 1, *kinds) or r.rules.physical(r.words(start, end)) is not None
+
+
+def ends_list(r: Reading, i: int) -> bool:
     """Whether what follows "and" is one more key, not the next clause."""
     start = end = r.skip(i, Kind.ARTICLE)
     if r.has(start, Kind.SUPERLATIVE, Kind.SORT, Kind.ORDER):
         return False
     while r.is_noun(end):
         end += 1
-    return end > start and (r.is_break(end) or r.has(end, Kind.PREPOSITION))
+    return end > start and (r.is_break(end) or r.has(end, Kind.PREPOSITION, Kind.DIRECTION))
 
 
 def _key(r: Reading, start: int, end: int, unit: str, certainty: float) -> GroupKey:
@@ -152,196 +220,20 @@ def _periodic(r: Reading, i: int) -> list[GroupKey]:
             or r.has(i - 1, Kind.ASK, Kind.AGGREGATE)
             or (r.has(i - 1, Kind.ARTICLE) and not r.has(i - 2, Kind.OF))
         )
-        told = led or r.is_break(mark.end) or r.has(mark.end, Kind.OVER_TIME, Kind.AGGREGATE)
+        told = led or mark.end > i + 1 or r.is_break(mark.end) or r.has(mark.end, Kind.OVER_TIME, Kind.AGGREGATE)
         return [replace(_key(r, i, mark.end, mark.payload, 0.6 if told else 0.4), column="")]
     mark = r.mark(i, Kind.OVER_TIME)
-    if mark is not None and not any(r.has(k, Kind.PERIODIC) for k in range(len(r))):
+    if mark is not None and not r.places(Kind.PERIODIC):
         return [replace(_key(r, i, mark.end, "", 0.5), column="date")]
-    wise = r.low(i)
-    if wise.endswith("-wise") and len(wise) > 6:
-        return [replace(_key(r, i, i + 1, "", 0.75), column=wise[:-5])]
+    wise = next((e for e in r.lexicon.endings[Ending.WISE] if r.low(i).endswith(e)), "")
+    if wise and r.low(i) != wise:
+        return [replace(_key(r, i, i + 1, "", 0.75), column=r.low(i).removesuffix(wise))]
     return []
-
-
-def ordering(r: Reading) -> list[OrderKey]:
-    """Sort keys: asked for in so many words, or behind a superlative."""
-    stated = _stated(r)
-    return stated or _superlatives(r) or _top_by(r)
-
-
-def _top_by(r: Reading) -> list[OrderKey]:
-    """Read "top 3 customers by revenue"."""
-    if not _topped(r):
-        return []
-    top = next(r.marks[i][Kind.TOP].payload for i in range(len(r)) if r.taken[i] and r.has(i, Kind.TOP))
-    for i in range(len(r)):
-        mark = r.mark(i, Kind.BY)
-        if mark is None or r.taken[i] or r.has(i - 1, Kind.DATED_VERB):
-            continue
-        start = r.skip(mark.end, Kind.ARTICLE, Kind.COUNT, Kind.OF, Kind.AGGREGATE)
-        counted = any(r.has(k, Kind.COUNT) for k in range(mark.end, start))
-        end = start
-        while end - start < 3 and r.is_noun(end):
-            end += 1
-        if end > start:
-            return [_order(r, i, end, "count" if counted else r.words(start, end), top or "desc", 0.7)]
-    return []
-
-
-def _stated(r: Reading) -> list[OrderKey]:
-    found: list[OrderKey] = []
-    i = 0
-    while i < len(r) and len(found) < _MOST_KEYS:
-        order, sort = r.mark(i, Kind.ORDER), r.mark(i, Kind.SORT)
-        if r.taken[i] or (order is None and sort is None):
-            i += 1
-        elif order is not None and (sort is None or order.end >= sort.end):
-            keys, i = _sorted_by(r, i, order.end, order.payload)
-            found.extend(keys)
-        elif sort is not None:
-            measure, direction = _payload(sort.payload)
-            found.append(_order(r, i, sort.end, measure or _by_before(r, i), direction, 0.85))
-            i = sort.end
-    return found or _first(r)
-
-
-def _by_before(r: Reading, i: int) -> str:
-    """What a direction behind it sorts by: "by age in descending order"."""
-    start = i
-    while i - start < 4 and start > 0 and r.is_noun(start - 1):
-        start -= 1
-    return r.words(start, i) if start < i and r.has(start - 1, Kind.BY) else ""
-
-
-def _payload(payload: str) -> tuple[str, str]:
-    direction, _, measure = payload.partition(" ")
-    return measure, direction
-
-
-def _order(r: Reading, start: int, end: int, by: str, direction: str, certainty: float) -> OrderKey:
-    return OrderKey(
-        by=by,
-        direction=_DIRECTIONS[direction],
-        columns=(by,) if by not in {"", "count"} else (),
-        aggregate="count" if by == "count" else "",
-        certainty=certainty,
-        text=r.source(start, end),
-        span=r.span(start, end),
-    )
-
-
-def _sorted_by(r: Reading, i: int, end: int, direction: str) -> tuple[list[OrderKey], int]:
-    found: list[OrderKey] = []
-    while len(found) < _MOST_KEYS:
-        start = r.skip(end, Kind.ARTICLE, Kind.COUNT, Kind.OF)
-        counted = any(r.has(k, Kind.COUNT) for k in range(end, start))
-        stop = start
-        while (
-            stop < len(r)
-            and stop - start < 4
-            and (r.is_noun(stop) or (stop == start and r.has(stop, Kind.AGGREGATE)))
-            and not r.has(stop, Kind.SORT)
-        ):
-            stop += 1
-        sort = r.mark(stop, Kind.SORT) or r.mark(stop + 1, Kind.SORT) if not direction or stop == start else None
-        where = _payload(sort.payload)[1] if sort else direction or "asc"
-        by = "count" if counted else r.words(start, stop)
-        after = sort.end if sort else max(stop, end)
-        found.append(_order(r, i, after, by, where, 0.8))
-        joined = r.skip(after + 1 if r[after].text == "," else after, Kind.AND)
-        if joined == after or not _ends_list(r, joined) or not r.is_noun(joined):
-            return found, after
-        end = joined
-    return found, end
-
-
-def _first(r: Reading) -> list[OrderKey]:
-    """Read "cheapest first": a superlative that sorts."""
-    for i in range(1, len(r)):
-        if not r.has(i, Kind.FIRST):
-            continue
-        for back in (1, 2, 3):
-            mark = r.mark(i - back, Kind.SUPERLATIVE)
-            if mark is not None and mark.end <= i and not r.is_noun(i + 1):
-                measure, direction = _payload(mark.payload)
-                noun = r.words(mark.end, i)
-                by = measure or ("count" if noun in {"number", "count"} else noun)
-                return [_order(r, i - back, i + 1, by, direction, 0.85)]
-    return []
-
-
-def _superlatives(r: Reading) -> list[OrderKey]:
-    for i in range(len(r)):
-        mark = r.mark(i, Kind.SUPERLATIVE)
-        if (
-            mark is None
-            or asks_value(r, i)
-            or r.has(i - 1, Kind.COMPARE)
-            or (r.low(i) in {"last", "most", "least"} and _is_idle(r, i, mark.end))
-        ):
-            continue
-        if r.has(i, Kind.EXTREME) and not r.has(i - 2, Kind.HAVE, Kind.RELATIVE_PRONOUN):
-            continue
-        if r.low(i - 1) == "at" or (
-            r.taken[i] and not r.has(i - 1, Kind.NUMBER) and r[i - 1].form is not Form.NUMBER and not r.has(i, Kind.TOP)
-        ):
-            continue
-        measure, direction = _payload(mark.payload)
-        start = r.skip(mark.end, Kind.COUNT, Kind.OF, Kind.DISTINCT, Kind.ARTICLE)
-        counted = any(r.has(k, Kind.COUNT) for k in range(mark.end, start)) or (
-            r.low(i) in {"most", "fewest", "least"} and r.is_noun(start)
-        )
-        stop = start
-        while stop < len(r) and stop - start < 3 and r.is_noun(stop):
-            stop += 1
-        by = measure or ("count" if counted or r.low(mark.end) == "number" else r.words(start, stop))
-        return [_order(r, i, max(stop, mark.end), by, direction, 0.65)]
-    return []
-
-
-def _is_idle(r: Reading, i: int, end: int) -> bool:
-    """Read "last name", "most of the", "last month": no superlative at all."""
-    if end > i + 1:
-        return False
-    return (
-        r.low(i) == "last"
-        or r.has(end, Kind.OF)
-        or (not r.is_noun(end) and not r.is_break(end) and not r.has(end, Kind.COUNT))
-    )
-
-
-def row_limit(r: Reading, order: list[OrderKey]) -> Limit | None:
-    """One row (per group) where a superlative speaks of a single thing."""
-    if not order or order[0].span is None or order[0].certainty != 0.65:
-        return None
-    at = next((k for k, t in enumerate(r.tokens) if t.start == order[0].span.start), -1)
-    mark = r.mark(at, Kind.SUPERLATIVE)
-    if mark is None:
-        return None
-    offset = 0
-    if (ordinal := r.mark(at - 1, Kind.ORDINAL)) is not None:
-        offset = int(ordinal.payload) - 1
-    head = mark.end
-    while r.is_noun(head):
-        head += 1
-    plural = head > mark.end and r[head - 1].low.endswith("s") and bool(order[0].by) and _payload(mark.payload)[0] != ""
-    per = _per(r, head)
-    return Limit(
-        count=1,
-        per=per,
-        offset=offset,
-        certainty=0.4 if plural and not per else 0.6,
-        text=order[0].text,
-        span=order[0].span,
-    )
 
 
 def _per(r: Reading, i: int) -> tuple[str, ...]:
     mark = r.mark(i, Kind.EACH)
     if mark is None:
         return ()
-    start = r.skip(mark.end, Kind.ARTICLE)
-    end = start
-    while end < len(r) and end - start < 3 and r.is_noun(end) and not r.taken[end]:
-        end += 1
-    return (r.words(start, end),) if end > start else ()
+    keys, _ = _keys(r, mark.end, 0.8, single=mark.payload != "by")
+    return (keys[0].column,) if keys else ()

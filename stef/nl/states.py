@@ -1,55 +1,27 @@
-"""Values that are plain words: states, attributes, "the fax channel"; what is absent; what is left out."""
+"""Values that are plain words: states, attributes, "the fax channel", "status waiting"; what is left out."""
 
 from __future__ import annotations
 
-from stef.lexicon import Kind
+from stef.lexicon import Ending, Kind, Role
 from stef.nl.mentions import negated, value_filter
 from stef.nl.times import overdue
 from stef.nl.tokens import Form, Reading
 from stef.spec import Filter, Op
-from stef.values import Many, Null, Text
+from stef.values import Many, Text
 
 # Supporting guesses are cheap, but a page of text has too many words for them.
 _MOST_GUESSES = 40
 
 
-def absent(r: Reading) -> list[Filter]:
-    """What must be missing: "have no tutor", "without a phone number", "address is empty"."""
-    found: list[Filter] = []
-    for i in range(len(r)):
-        mark = r.mark(i, Kind.LACK)
-        if mark is not None and r.free(i, mark.end) and not r.has(i - 1, Kind.ARTICLE):
-            start = r.skip(mark.end, Kind.ARTICLE)
-            end = _nouns_end(r, start)
-            if end > start and not r.low(start).endswith("ing") and not r.has(start, Kind.COMPARE, Kind.DISTINCT):
-                found.append(_absent(r, i, end, r.words(start, end)))
-                continue
-        null = r.mark(i, Kind.NULL)
-        if null is not None and r.free(i, null.end) and r.is_noun(i - 1):
-            found.append(_absent(r, i - 1, null.end, r.low(i - 1)))
-    return found
-
-
-def _absent(r: Reading, start: int, end: int, column: str) -> Filter:
-    condition = value_filter(r, start, end, column, Null(), 0.65, op=Op.IS_NULL)
-    r.take(start, end)
-    return condition
-
-
-def _nouns_end(r: Reading, i: int) -> int:
-    end = i
-    while end < len(r) and end - i < 3 and r.is_noun(end) and not r.taken[end]:
-        end += 1
-    return end
-
-
 def classes(r: Reading) -> list[Filter]:
     """A plain word in front of a noun that names a class: "from the fax channel", "the rigging team"."""
     found: list[Filter] = []
-    for i in range(1, len(r) - 1):
-        if r.taken[i] or not r.has(i + 1, Kind.NAMING) or not _is_plain(r, i) or r.is_noun(i + 2):
+    for i in (place - 1 for place in r.places(Kind.NAMING) if place > 1):
+        named = r.marks[i + 1][Kind.NAMING]
+        if r.taken[i] or named.payload or not _is_plain(r, i) or r.is_noun(i + 2) or r.has(i, Kind.VAGUE):
             continue
-        led = r.low(i - 1) == "the" and (r.has(i - 2, Kind.PREPOSITION) or r.has(i - 2, Kind.VERB))
+        led = r.has(i - 1, Kind.ARTICLE) and r.has(i - 2, Kind.PREPOSITION, Kind.VERB) and not r.has(i - 2, Kind.ASK)
+        led = led or r[i - 1].text == ","
         if (
             not led
             or r[i + 2].form is Form.QUOTED
@@ -60,6 +32,60 @@ def classes(r: Reading) -> list[Filter]:
         found.append(value_filter(r, i, i + 1, r.low(i + 1), Text(r[i].text), 0.6))
         r.take(i, i + 1)
     return found
+
+
+def valued(r: Reading) -> list[Filter]:
+    """A bare value right behind the noun that it is a value of: "severity low", "fuel type diesel"."""
+    found: list[Filter] = []
+    places = range(len(r) - 1) if r.rules.column_mappings else r.places(Kind.CLASS)
+    for i in places:
+        mapped = bool(r.rules.column_mappings) and r.is_noun(i) and r.rules.physical(r.low(i)) is not None
+        if r.taken[i] or not (mapped or r.has(i, Kind.CLASS)):
+            continue
+        start = i - 1 if r.has(i, Kind.IDENTIFY) and r.is_noun(i - 1) and not r.taken[i - 1] else i
+        value = i + 2 if r.has(i + 1, Kind.BE) and r.has(start - 1, Kind.RELATIVE_PRONOUN) else i + 1
+        end = r.nouns_end(value)
+        certainty = _value_certainty(r, start, value, end)
+        if certainty:
+            found.append(value_filter(r, value, end, r.words(start, i + 1), Text(r.source(value, end)), certainty))
+            r.take(value, end)
+    return found
+
+
+def _value_certainty(r: Reading, start: int, i: int, end: int) -> float:
+    """How sure the words `[i, end)` are a value of the noun that begins at `start`; 0.0 for not at all."""
+    article = r.has(start - 1, Kind.ARTICLE)
+    lead = start - 2 if article else start - 1
+    led = r.has(lead, Kind.PREPOSITION, Kind.RELATIVE_PRONOUN, Kind.AND, Kind.OR) or r[lead].text == ","
+    if not led or r.plays(start - 1, Role.INDEFINITE) or r.has(lead, Kind.EACH, Kind.BY) or not 1 <= end - i <= 2:
+        return 0.0
+    if r.is_noun(end) or r[i].is_capital or r.has(i, *_NO_VALUE) or r.has(end, Kind.PATTERN, Kind.CALLED, Kind.COMPARE):
+        return 0.0
+    known = r.has(end - 1, Kind.STATE, Kind.ATTRIBUTE)
+    if r.ends_as(end - 1, Ending.PARTICIPLE) and not known:
+        return 0.0
+    if r.ends_as(end - 1, Ending.PLURAL) or (r.ends_as(end - 1, Ending.GERUND) and not known):
+        return 0.45
+    return 0.5 if article else 0.6
+
+
+_NO_VALUE = (
+    Kind.CLASS,
+    Kind.NAMING,
+    Kind.NAME,
+    Kind.IDENTIFY,
+    Kind.SUPERLATIVE,
+    Kind.ORDINAL,
+    Kind.RELATIVE,
+    Kind.AGGREGATE,
+    Kind.DISTINCT,
+    Kind.RATIO,
+    Kind.COMPARATIVE,
+    Kind.DATED_NOUN,
+    Kind.PERIOD,
+    Kind.SORT,
+    Kind.MEASURE,
+)
 
 
 def _is_plain(r: Reading, i: int) -> bool:
@@ -73,6 +99,7 @@ def _is_plain(r: Reading, i: int) -> bool:
         Kind.AGGREGATE,
         Kind.DISTINCT,
         Kind.RATIO,
+        Kind.PERIODIC,
     )
     return r.is_noun(i) and not r.has(i, *kinds, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD)
 
@@ -80,7 +107,7 @@ def _is_plain(r: Reading, i: int) -> bool:
 def states(r: Reading) -> list[Filter]:
     """Words of the status lexicon where they describe something: "open grants", "are on leave"."""
     found: list[Filter] = []
-    for i in range(len(r)):
+    for i in r.places(Kind.STATE, Kind.STATE_PHRASE, Kind.ATTRIBUTE):
         for kind in (Kind.STATE, Kind.STATE_PHRASE, Kind.ATTRIBUTE):
             mark = r.mark(i, kind)
             if mark is None or not r.free(i, mark.end) or (r.opens(i) and r.has(i, Kind.ASK)):
@@ -123,21 +150,21 @@ def _state_certainty(r: Reading, i: int, end: int, kind: Kind) -> float:
     describes = (
         (r.is_noun(end) and not r.has(end, Kind.ORDINAL))
         or r.has(end, Kind.STATE, Kind.ATTRIBUTE)
-        or r.low(end) in {"ones", "one"}
+        or r.plays(end, Role.PRONOUN)
     )
     after_be = (
-        r.has(i - 1, Kind.BE)
-        or (r.has(i - 2, Kind.BE) and r.has(i - 1, Kind.NOT))
-        or r.low(i - 1) in {"tested", "marked", "as"}
+        r.has(i - 1, Kind.BE) or (r.has(i - 2, Kind.BE) and r.has(i - 1, Kind.NOT)) or r.plays(i - 1, Role.MARKED)
     )
     if kind is Kind.STATE_PHRASE:
         return 0.65
+    if describes and (r.has(end, Kind.DATED_NOUN) or r.has(end + 1, Kind.DATED_NOUN)):
+        return 0.4  # "approved loan date"
     if describes and not (end < len(r) and r.taken[end]):
         return 0.7 if kind is Kind.STATE else 0.6
     if after_be or (r.has(i - 1, Kind.EXCLUDE) or negated(r, i)):
-        by = r.has(end, Kind.BY) or (end < len(r) and r.taken[end]) or (r.has(end, Kind.DIRECTION) and r.taken[end])
+        by = r.has(end, Kind.BY, Kind.FIRST) or (end < len(r) and r.taken[end])
         return 0.45 if by else 0.65
-    return 0.6 if r.is_noun(i - 1) and r.is_break(end) and r.low(i).endswith("ed") else 0.35
+    return 0.6 if r.is_noun(i - 1) and r.is_break(end) and r.ends_as(i, Ending.PARTICIPLE) else 0.35
 
 
 def _is_defined(r: Reading, i: int) -> bool:
@@ -150,8 +177,9 @@ def excluded(r: Reading) -> list[Filter]:
     """Plain words behind an exclusion, and words with a prefix of negation."""
     found: list[Filter] = []
     for i in range(len(r)):
-        if r[i].low.startswith("non-") and r.free(i, i + 1):
-            word = r.low(i)[4:]
+        prefix = next((p for p in r.lexicon.endings[Ending.NEGATION] if r.low(i).startswith(p)), "")
+        if prefix and r.free(i, i + 1):
+            word = r.low(i).removeprefix(prefix)
             column = next((p.payload for p in r.lexicon.phrases.get(word, ()) if p.kind is Kind.STATE), "")
             certainty = 0.6 if column else 0.4
             found.append(value_filter(r, i, i + 1, column, Text(word), certainty, op=Op.NE, implied=True))
@@ -170,7 +198,7 @@ def excluded(r: Reading) -> list[Filter]:
         if mark is None or len(r.low(i)) <= 3:
             continue
         start = r.skip(mark.end, Kind.ARTICLE, Kind.PREPOSITION)
-        end = _nouns_end(r, start)
+        end = r.nouns_end(start)
         if end > start and r.free(start, end) and end - start <= 2:
             found.append(
                 value_filter(r, start, end, "", Text(r.words(start, end)), 0.5 if end - start == 1 else 0.45, op=Op.NE)
@@ -182,16 +210,28 @@ def excluded(r: Reading) -> list[Filter]:
 def guesses(r: Reading) -> list[Filter]:
     """Words that may be values: modifiers and predicates; they can only support a match."""
     found: list[Filter] = []
+    keys = _keys(r)
     for i in range(len(r)):
         if len(found) == _MOST_GUESSES:
             break
-        if r.taken[i] or not _is_plain(r, i) or r.has(i, Kind.ASK):
+        if r.taken[i] or not _is_plain(r, i) or r.has(i, Kind.ASK) or i in keys:
             continue
-        if r.low(i).endswith("ed") or (r.has(i - 1, Kind.SUPERLATIVE) and r.marks[i - 1][Kind.SUPERLATIVE].end > i):
+        if r.ends_as(i, Ending.PARTICIPLE) or (
+            r.has(i - 1, Kind.SUPERLATIVE) and r.marks[i - 1][Kind.SUPERLATIVE].end > i
+        ):
             continue
         modifier = r.continues(i + 1) and not r.taken[i + 1]
         lead = i - 2 if r.has(i - 1, Kind.ARTICLE) else i - 1
         if modifier or r.has(lead, Kind.BE, Kind.PREPOSITION, Kind.HAVE):
             column = r.low(i + 1) if modifier else ""
             found.append(value_filter(r, i, i + 1, column, Text(r[i].text), 0.3 if modifier else 0.2, implied=True))
+    return found
+
+
+def _keys(r: Reading) -> set[int]:
+    """The last nouns behind "each", "per" and the like: what figures are asked for, and no values."""
+    found: set[int] = set()
+    for i in r.places(Kind.EACH):
+        end = r.marks[i][Kind.EACH].end
+        found.add(max(r.nouns_end(r.skip(end, Kind.ARTICLE)) - 1, end))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from stef.lexicon import Kind
+from stef.lexicon import Ending, Kind, Role
 from stef.nl.dates import When, ago, is_season, read_when, year_at
 from stef.nl.numbers import read_amount
 from stef.nl.tokens import Form, Reading
@@ -20,6 +20,16 @@ _SIDES = {
     "until": lambda span: Interval(None, span.end),
 }
 _PLAIN = {"in", "by", "from", ""}
+# "After the start of May" is "since May"; the other pairs of side and edge say what the side alone says.
+_EDGES = {
+    ("after", "start"): "since",
+    ("until", "start"): "before",
+    ("by", "start"): "before",
+    ("since", "end"): "after",
+    ("from", "end"): "after",
+    ("before", "end"): "until",
+}
+_TRAILING = {Op.GE: "since", Op.LE: "until"}
 # How far back a verb or noun may stand that names the column.
 _REACH = 5
 
@@ -29,7 +39,7 @@ def times(r: Reading) -> list[Filter]:
     found: list[Filter] = []
     i = 0
     while i < len(r):
-        read = None if r.taken[i] else _between(r, i) or _directed(r, i) or _bare(r, i)
+        read = None if r.taken[i] or not _may_hold(r, i) else _between(r, i) or _directed(r, i) or _bare(r, i)
         if read is None:
             i += 1
             continue
@@ -40,11 +50,30 @@ def times(r: Reading) -> list[Filter]:
     return found
 
 
+_STARTS = (
+    Kind.BETWEEN,
+    Kind.DIRECTION,
+    Kind.MONTH,
+    Kind.DAY,
+    Kind.TO_DATE,
+    Kind.RELATIVE,
+    Kind.ORDINAL,
+    Kind.FISCAL,
+    Kind.NUMBER,
+    Kind.EDGE,
+)
+
+
+def _may_hold(r: Reading, i: int) -> bool:
+    """A quick look at whether a time may begin at a place."""
+    token = r.tokens[i]
+    return token.has_digit or r.has(i, *_STARTS)
+
+
 def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
     """Read "between D and E", "from D to E", "D to E"."""
-    lead = r.mark(i, Kind.BETWEEN) or (
-        r.mark(i, Kind.DIRECTION) if r.low(i) in {"from", "in", "for", "during"} else None
-    )
+    side = r.mark(i, Kind.DIRECTION)
+    lead = r.mark(i, Kind.BETWEEN) or (side if side and side.payload in {"from", "in"} else None)
     start = lead.end if lead else i
     if lead is None and not _may_begin(r, i):
         return None
@@ -68,7 +97,7 @@ def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
 
 
 def _may_begin(r: Reading, i: int) -> bool:
-    return r[i].form in {Form.DATE, Form.NUMBER} or r.has(i, Kind.MONTH)
+    return r[i].form is Form.NUMBER or r[i].form is Form.DATE or r.has(i, Kind.MONTH)
 
 
 def _same_kind(r: Reading, i: int, first: When, j: int, last: When) -> bool:
@@ -81,6 +110,10 @@ def _same_kind(r: Reading, i: int, first: When, j: int, last: When) -> bool:
 
 def _read(r: Reading, i: int) -> When | None:
     """A date behind "the year", "the month of", "the end of" and the like."""
+    edge = r.mark(i, Kind.EDGE)
+    if edge is not None:
+        found = _current(r, edge.end) or _read(r, edge.end)
+        return None if found is None else replace(found, edge=edge.payload)
     i = r.skip(i, Kind.ARTICLE)
     mark = r.mark(i, Kind.YEAR)
     found = read_when(r, mark.end if mark else i)
@@ -92,6 +125,16 @@ def _read(r: Reading, i: int) -> When | None:
     return found
 
 
+def _current(r: Reading, i: int) -> When | None:
+    """Read "the year", "the month" behind "the beginning of": the one that holds the question's moment."""
+    start = r.skip(i, Kind.ARTICLE)
+    period = r.mark(start, Kind.PERIOD)
+    if period is None or start == i or r.has(period.end, Kind.OF) or year_at(r, period.end) is not None:
+        return None
+    unit = Unit(period.payload)
+    return When(period.end, r.calendar.to_date(unit), 0.8, relative=True, unit=unit)
+
+
 def _directed(r: Reading, i: int) -> tuple[int, Filter] | None:
     """Read "since D", "before D", "in D", "in D or E"."""
     mark = r.mark(i, Kind.DIRECTION)
@@ -100,20 +143,48 @@ def _directed(r: Reading, i: int) -> tuple[int, Filter] | None:
     when, side = _read(r, mark.end), mark.payload
     if when is None or not r.free(mark.end, when.end):
         return None
-    if r.has(i, Kind.OF) and when.certainty == 0.4 and not when.relative:
+    number = when.certainty == 0.4 and not when.relative
+    if r.has(i, Kind.OF) and number and _is_amount(r, i):
         return None
     if side in _PLAIN and (more := _listed(r, i, when)):
         return more
-    number = when.certainty == 0.4 and not when.relative
     certainty = 0.9 if number and not _counts_something(r, when.end) else when.certainty
-    if side == "from" and (when.unit is Unit.DAY or r.low(when.end) in {"on", "onward", "onwards"}):
-        side, certainty = "since", min(certainty, 0.7)
-    if side == "by":
-        side, certainty = "until", min(certainty, 0.5)
-    if r.has(i, Kind.VERSUS) and not r.has(i + 1, Kind.THAN_AVERAGE) and r.low(i) == "than":
-        return None
+    if number and r.has(i, Kind.OF) and not r.has(i - 1, Kind.PERIOD):
+        certainty = min(certainty, 0.7)
+    side, certainty, end = _side(r, when, side, certainty)
     value = _one_side(r, i, when, side)
-    return when.end, _condition(r, i, when.end, value, certainty)
+    return end, _condition(r, i, end, value, certainty)
+
+
+def _side(r: Reading, when: When, side: str, certainty: float) -> tuple[str, float, int]:
+    """The side of the time that counts, how sure that is, and the token behind all of it."""
+    end = when.end
+    trailing = r.mark(end, Kind.AFTER_VALUE)
+    if side in _PLAIN and trailing is not None and Op(trailing.payload) in _TRAILING:
+        return _TRAILING[Op(trailing.payload)], certainty, trailing.end
+    if side == "from" and r.has(end, Kind.ONWARD):
+        return "since", certainty, end + 1
+    if turned := _EDGES.get((side, when.edge)):
+        return turned, certainty, end
+    match side:
+        case "from" if when.unit is Unit.DAY or when.edge:
+            return "since", min(certainty, 0.7), end
+        case "by":
+            return "until", min(certainty, 0.5), end
+        case "in" if when.edge:
+            return side, min(certainty, 0.45), end  # how long a beginning lasts, nobody says
+        case _:
+            return side, certainty, end
+
+
+def _is_amount(r: Reading, i: int) -> bool:
+    """Whether the year-like number behind "of" is an amount ("a score of 2000", "with a capacity of 1900")."""
+    if r.has(i - 1, Kind.PERIOD):
+        return False
+    start = i
+    while r.is_noun(start - 1) or r.has(start - 1, Kind.AGGREGATE, Kind.STATE):
+        start -= 1
+    return start == i or r.has(start - 1, Kind.HAVE, Kind.RELATIVE_PRONOUN) or r.plays(start - 1, Role.INDEFINITE)
 
 
 def _one_side(r: Reading, i: int, when: When, side: str) -> Value:
@@ -125,7 +196,7 @@ def _one_side(r: Reading, i: int, when: When, side: str) -> Value:
 
 def _counts_something(r: Reading, i: int) -> bool:
     """Whether a noun stands behind a number, so that it counts ("in 2024 cases")."""
-    return r.is_noun(i) and r[i].low.endswith("s") and not r[i].is_capital and not r.has(i, Kind.DATED_NOUN)
+    return r.is_noun(i) and r.ends_as(i, Ending.PLURAL) and not r[i].is_capital and not r.has(i, Kind.DATED_NOUN)
 
 
 def _listed(r: Reading, i: int, first: When) -> tuple[int, Filter] | None:
@@ -157,18 +228,34 @@ def _bare(r: Reading, i: int) -> tuple[int, Filter] | None:
         return None
     certainty = when.certainty
     if year_at(r, i) is not None and when.end == i + 1:
+        if named := _year_column(r, i, when):
+            return named
         before = r.mark(i - 1, Kind.YEAR)
         year_noun = before is not None and before.end == i
         if not year_noun and (r.has(i - 1, Kind.OF) or _counts_something(r, i + 1) or r.has(i - 1, Kind.IDENTIFY)):
             return None
-        label = r.low(i - 1) == "the" and r.is_noun(i + 1)
+        label = r.plays(i - 1, Role.THE) and r.is_noun(i + 1)
         certainty = 0.85 if year_noun else 0.7 if label else 0.4
     if when.relative and r.ends(i, Kind.VERSUS) is not None:
         certainty = 0.4
     if r.has(i, Kind.ORDINAL) and when.certainty == 0.4:
         return None
-    value: Value = when.span if when.span is not None else Unknown(r.source(i, when.end), Unresolved.CLOCK)
-    return when.end, _condition(r, i, when.end, value, certainty)
+    side, certainty, end = _side(r, when, "", certainty)
+    return end, _condition(r, i, end, _one_side(r, i, when, side), certainty)
+
+
+def _year_column(r: Reading, i: int, when: When) -> tuple[int, Filter] | None:
+    """Read "model year is 2022 or later", "model year 2022": a year that is a column of its own."""
+    j = i - 1
+    while r.has(j, Kind.BE):
+        j -= 1
+    mark = r.mark(j, Kind.YEAR)
+    if mark is None or mark.end != j + 1 or (j == i - 1 and not r.is_noun(j - 1)):
+        return None
+    start = j - 1 if r.is_noun(j - 1) and not r.has(j - 1, Kind.FISCAL) else j
+    side, certainty, end = _side(r, when, "", 0.8)
+    found = _condition(r, i, end, _one_side(r, i, when, side), certainty)
+    return end, replace(found, column=r.words(start, j + 1))
 
 
 def _condition(r: Reading, start: int, end: int, value: Value, certainty: float) -> Filter:

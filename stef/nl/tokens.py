@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -10,7 +11,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from stef.apprules import AppRules
-from stef.lexicon import Kind, Lexicon
+from stef.lexicon import Ending, Kind, Lexicon, Role
 from stef.spec import Span
 from stef.timespan import Calendar
 
@@ -65,6 +66,11 @@ class Token:
         return self.form is Form.WORD and self.text[0].isupper()
 
     @property
+    def has_digit(self) -> bool:
+        """Whether a digit stands in it."""
+        return any(map(str.isdecimal, self.text))
+
+    @property
     def is_code(self) -> bool:
         """Whether a word has letters and digits (`R55`, `TR-006`) and is no ordinal, decade, quarter or the like."""
         return self.form is Form.WORD and bool(_CODE.fullmatch(self.text)) and not _NO_CODE.fullmatch(self.text)
@@ -79,6 +85,16 @@ class Mark:
 
 
 _NO_NOUN = (Kind.FUNCTION, Kind.VERB, Kind.PREPOSITION, Kind.BE, Kind.NUMBER, Kind.EXCLUDE)
+_STOPS = (
+    Kind.COMPARATIVE,
+    Kind.COMPARE,
+    Kind.LACK,
+    Kind.SORT,
+    Kind.ORDER,
+    Kind.PATTERN,
+    Kind.CALLED,
+    Kind.RELATIVE,
+)
 _NOTHING: Mapping[Kind, Mark] = MappingProxyType({})
 _OUTSIDE = Token("", "", 0, 0, Form.PUNCT)
 
@@ -90,6 +106,8 @@ class Reading:
     Attributes:
         marks: For each token, the phrases that begin there, the longest of each kind.
         taken: 1 for tokens that are part of something found.
+        lows: The folded words.
+        index: For each kind, the tokens at which a phrase of it begins, in order.
     """
 
     text: str
@@ -99,11 +117,17 @@ class Reading:
     tokens: list[Token] = field(default_factory=list)
     marks: list[Mapping[Kind, Mark]] = field(default_factory=list)
     taken: bytearray = field(default_factory=bytearray)
+    lows: tuple[str, ...] = ()
+    index: dict[Kind, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tokens = list(islice(_tokenize(self.text, self.lexicon), MAX_TOKENS))
+        self.lows = tuple(token.low for token in self.tokens)
         self.marks = [self._marks_at(i) for i in range(len(self.tokens))]
         self.taken = bytearray(len(self.tokens))
+        for i, here in enumerate(self.marks):
+            for kind in here:
+                self.index.setdefault(kind, []).append(i)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -113,15 +137,20 @@ class Reading:
 
     def low(self, i: int) -> str:
         """The folded word at a place, "" outside the text."""
-        return self.tokens[i].low if 0 <= i < len(self.tokens) else ""
+        return self.lows[i] if 0 <= i < len(self.lows) else ""
 
     def mark(self, i: int, kind: Kind) -> Mark | None:
         """The phrase of that kind that begins at a place, or None."""
-        return self.marks[i].get(kind) if 0 <= i < len(self.tokens) else None
+        return self.marks[i].get(kind) if 0 <= i < len(self.lows) else None
 
     def has(self, i: int, *kinds: Kind) -> bool:
         """Whether a phrase of one of the kinds begins at a place."""
-        return 0 <= i < len(self.tokens) and any(kind in self.marks[i] for kind in kinds)
+        return 0 <= i < len(self.lows) and not self.marks[i].keys().isdisjoint(kinds)
+
+    def places(self, *kinds: Kind) -> list[int]:
+        """The tokens at which a phrase of one of the kinds begins, in order."""
+        found = [self.index.get(kind, []) for kind in kinds]
+        return found[0] if len(found) == 1 else sorted({i for places in found for i in places})
 
     def ends(self, i: int, kind: Kind) -> int | None:
         """Where the phrase of that kind begins that ends right before a place, or None."""
@@ -149,6 +178,10 @@ class Reading:
         """Whether no token is used yet."""
         return not any(self.taken[max(start, 0) : end])
 
+    def at(self, character: int) -> int:
+        """The token that begins at a character, or the first one behind it."""
+        return bisect_left(self.tokens, character, key=lambda token: token.start)
+
     def opens(self, i: int) -> bool:
         """Whether a sentence begins at a place."""
         return i == 0 or self.tokens[i - 1].text in {".", "?", "!", ";", ":", "(", "-", "•"}
@@ -162,8 +195,7 @@ class Reading:
         token = self[i]
         if token.form is not Form.WORD or token.low[0].isdigit():
             return False
-        here = self.marks[i]
-        return not any(kind in here for kind in _NO_NOUN)
+        return self.marks[i].keys().isdisjoint(_NO_NOUN)
 
     def continues(self, i: int) -> bool:
         """Whether a word may continue a noun phrase: a noun, and no verb form or comparison behind one."""
@@ -172,17 +204,23 @@ class Reading:
         here = self.marks[i]
         if Kind.DATED_VERB in here:
             return self.has(i + 1, Kind.DATED_NOUN)
-        stops = (
-            Kind.COMPARATIVE,
-            Kind.COMPARE,
-            Kind.LACK,
-            Kind.SORT,
-            Kind.ORDER,
-            Kind.PATTERN,
-            Kind.CALLED,
-            Kind.RELATIVE,
-        )
-        return not self.tokens[i].low.endswith("ed") and not any(kind in here for kind in stops)
+        return not self.ends_as(i, Ending.PARTICIPLE) and here.keys().isdisjoint(_STOPS)
+
+    def plays(self, i: int, *roles: Role) -> bool:
+        """Whether a word plays one of the parts."""
+        low = self.low(i)
+        return any(low in self.lexicon.roles[role] for role in roles)
+
+    def ends_as(self, i: int, ending: Ending) -> bool:
+        """Whether a word has one of the endings of that form."""
+        return self.low(i).endswith(self.lexicon.endings[ending])
+
+    def nouns_end(self, i: int, most: int = 3) -> int:
+        """The place behind a run of up to `most` nouns that no rule has used."""
+        end = i
+        while end < len(self.tokens) and end - i < most and self.is_noun(end) and not self.taken[end]:
+            end += 1
+        return end
 
     def words(self, start: int, end: int) -> str:
         """The folded words of tokens `[start, end)`."""
@@ -205,14 +243,9 @@ class Reading:
             if phrase.kind in found:
                 continue
             size = len(phrase.words)
-            if size == 1 or self._follows(i, phrase.words):
+            if size == 1 or self.lows[i : i + size] == phrase.words:
                 found[phrase.kind] = Mark(i + size, phrase.payload)
         return found
-
-    def _follows(self, i: int, words: tuple[str, ...]) -> bool:
-        if i + len(words) > len(self.tokens):
-            return False
-        return all(self.tokens[i + k].low == words[k] for k in range(1, len(words)))
 
 
 def _tokenize(text: str, lexicon: Lexicon) -> Iterator[Token]:
@@ -229,10 +262,21 @@ def _tokenize(text: str, lexicon: Lexicon) -> Iterator[Token]:
             yield Token(attached[1], attached[1], start, middle, Form.NUMBER)
             yield Token(attached[2], attached[2].lower(), middle, end, Form.WORD)
             continue
-        if low.endswith("'s") and low not in lexicon.phrases:
-            word, low, end = word[:-2], low[:-2], end - 2
+        sign, dot, digits = low.rpartition(".")
+        if dot and digits.isdecimal() and _is_number_sign(sign + dot, lexicon):
+            middle = end - len(digits)
+            yield Token(word[: -len(digits)], sign, start, middle, Form.WORD)
+            yield Token(digits, digits, middle, end, Form.NUMBER)
+            continue
+        owner = next((o for o in lexicon.endings[Ending.POSSESSIVE] if low.endswith(o)), "")
+        if owner and low not in lexicon.phrases:
+            word, low, end = word[: -len(owner)], low[: -len(owner)], end - len(owner)
             form = Form.NUMBER if low.isdecimal() else form
         yield Token(word, low, start, end, form)
+
+
+def _is_number_sign(word: str, lexicon: Lexicon) -> bool:
+    return any(p.kind is Kind.IDENTIFY and len(p.words) == 1 for p in lexicon.phrases.get(word, ()))
 
 
 def _is_unit(word: str, lexicon: Lexicon) -> bool:

@@ -42,17 +42,30 @@ _ADDS: tuple[type[exp.Expr], ...] = (exp.DateAdd, exp.TsOrDsAdd, exp.TimestampAd
 _SUBS: tuple[type[exp.Expr], ...] = (exp.DateSub, exp.TimestampSub, exp.DatetimeSub)
 _TRUNCS: tuple[type[exp.Expr], ...] = (exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc)
 _PASS: tuple[type[exp.Expr], ...] = (
-    exp.Paren,
-    exp.TsOrDsToTimestamp,
-    exp.TsOrDsToDatetime,
-    exp.StrToTime,
-    exp.StrToDate,
+    exp.Paren, exp.TsOrDsToTimestamp, exp.TsOrDsToDatetime, exp.StrToTime, exp.StrToDate, exp.TimeStrToTime,
+    exp.DateStrToDate, exp.FromISO8601Timestamp,
+)  # fmt: skip
+_LITERAL_WRAPPERS: tuple[type[exp.Expr], ...] = (
+    exp.Cast,
+    exp.TryCast,
+    exp.Date,
+    exp.TsOrDsToDate,
+    exp.Timestamp,
+    exp.Datetime,
+    *_PASS,
 )
+_NAMED_WRAPPERS = frozenset({"todate", "todatetime", "parsedatetimebesteffort", "from_iso8601_date"})
+_ZONED = frozenset({exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ})
+_STAMPED = frozenset({exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME, exp.DataType.Type.TIMESTAMPNTZ})
+# Day 0 of T-SQL's calendar: `DATEADD(month, DATEDIFF(month, 0, GETDATE()), 0)` is the start of the month.
+_DAY_ZERO = datetime(1900, 1, 1)  # noqa: DTZ001 - naive by contract
 _CLOCK_NAMES = frozenset(
     {"now", "getdate", "sysdate", "systimestamp", "getutcdate", "sysdatetime", "current_timestamp", "localtime"}
 )
 _TODAY_NAMES = frozenset({"today", "curdate", "current_date"})
 _MODIFIER = re.compile(r"(?P<count>[+-]?\s*\d+)\s*(?P<unit>[a-z]+?)s?", re.IGNORECASE)
+# ClickHouse: `subtractDays(now(), 3)`.
+_MOVES = re.compile(r"(?P<sign>add|subtract)(?P<unit>seconds|minutes|hours|days|weeks|months|quarters|years)")
 # A day that ends a second or less before midnight is meant to be whole.
 _END_OF_DAY = time(23, 59)
 
@@ -68,14 +81,41 @@ def unit_of(node: object) -> Unit | None:
 
 def literal_moment(node: exp.Expr) -> Moment | None:
     """A date literal, whether bare, cast, or in a conversion function; a bare year is none."""
-    while isinstance(node, (exp.Cast, exp.TryCast, exp.Date, exp.TsOrDsToDate, exp.Timestamp, *_PASS)) and isinstance(
-        node.this, exp.Expr
-    ):
-        node = node.this
+    written = None
+    while True:
+        if isinstance(node, _LITERAL_WRAPPERS) and isinstance(node.this, exp.Expr):
+            written = node.args.get("format") or written
+            node = node.this
+        elif isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_WRAPPERS and node.expressions:
+            node = node.expressions[0]
+        else:
+            break
     if not isinstance(node, exp.Literal) or not node.is_string:
         return None
-    found = parse_moment(node.this)
+    found = _by_format(node.name, written) or parse_moment(node.name)
     return None if found is None or found.precision is Unit.YEAR else found
+
+
+def _by_format(text: str, written: object) -> Moment | None:
+    """A literal with the format that its conversion names (`TO_DATE('31.12.2024', 'DD.MM.YYYY')`)."""
+    form = written.name if isinstance(written, exp.Literal) else ""
+    if "%d" not in form:
+        return None
+    try:
+        moment = datetime.strptime(text, form)  # noqa: DTZ007 - naive by contract
+    except ValueError:
+        return None
+    return Moment(moment, Unit.SECOND if "%H" in form or "%I" in form else Unit.DAY)
+
+
+def stamped(node: exp.Expr) -> str:
+    """Whether a literal is typed as a moment: `zoned` (BigQuery's TIMESTAMP), `plain`, or "" for a date or bare text."""
+    if isinstance(node, exp.Timestamp):
+        return "zoned"
+    if isinstance(node, exp.Datetime | exp.TsOrDsToTimestamp):
+        return "plain"
+    kind = node.args["to"].this if isinstance(node, exp.Cast | exp.TryCast) else None
+    return "zoned" if kind in _ZONED else "plain" if kind in _STAMPED else ""
 
 
 def evaluate(node: exp.Expr, calendar: Calendar) -> Instant | int | None:
@@ -121,7 +161,7 @@ def _cast(node: exp.Expr, calendar: Calendar) -> Instant | int | None:
 
 def _literal(node: exp.Expr, _: Calendar) -> Instant | int | None:
     if not node.is_string:
-        return int(node.name) if node.name.isdigit() else None
+        return _number(node)
     found = literal_moment(node)
     return None if found is None else Instant(found.start, found.precision not in {Unit.HOUR, Unit.MINUTE, Unit.SECOND})
 
@@ -134,29 +174,40 @@ def _moved(start: object, unit: Unit | None, count: int | None) -> Instant | Non
 
 
 def _number(node: object) -> int | None:
-    if isinstance(node, exp.Neg):
-        inner = _number(node.this)
-        return None if inner is None else -inner
-    if isinstance(node, exp.Paren):
-        return _number(node.this)
-    if isinstance(node, exp.Literal):
-        try:
-            return int(node.name)
-        except ValueError:
+    match node:
+        case exp.Neg():
+            inner = _number(node.this)
+            return None if inner is None else -inner
+        case exp.Paren():
+            return _number(node.this)
+        case exp.Mul():
+            left, right = _number(node.this), _number(node.expression)
+            return None if left is None or right is None else left * right
+        case exp.Literal() if len(node.name) <= 9:
+            try:
+                return int(node.name)
+            except ValueError:
+                return None
+        case _:
             return None
-    return None
 
 
-def _step(node: object) -> tuple[Unit | None, int | None]:
+def step_of(node: object) -> tuple[Unit | None, int | None]:
     """An interval: unit and count; a bare number is days."""
     if isinstance(node, exp.Interval):
         unit, count = unit_of(node.args.get("unit")), _number(node.this)
-        if count is None and isinstance(node.this, exp.Literal):
-            found = _MODIFIER.fullmatch(node.this.name.strip())
-            if found:
-                return _UNITS.get(found["unit"].lower()), int(found["count"].replace(" ", ""))
-        return unit, count
+        return (unit, count) if count is not None else _worded(node.this)
+    if isinstance(node, exp.Cast):
+        return _worded(node.this) if node.args["to"].this == exp.DataType.Type.INTERVAL else (None, None)
     return Unit.DAY, _number(node)
+
+
+def _worded(node: object) -> tuple[Unit | None, int | None]:
+    """The words of an interval: `'30 days'`."""
+    found = _MODIFIER.fullmatch(node.name.strip()) if isinstance(node, exp.Literal) else None
+    if found is None or len(found["count"]) > 9:
+        return None, None
+    return _UNITS.get(found["unit"].lower()), int(found["count"].replace(" ", ""))
 
 
 def _add(node: exp.Expr, calendar: Calendar) -> Instant | int | None:
@@ -167,12 +218,45 @@ def _add(node: exp.Expr, calendar: Calendar) -> Instant | int | None:
         if isinstance(start, int):
             number = _number(other)
             return None if number is None else start + sign * number
-        unit, count = _step(other)
+        unit, count = step_of(other)
     elif isinstance(other, exp.Interval):
-        unit, count = _step(other)
+        unit, count = step_of(other)
     else:
-        unit, count = unit_of(node.args.get("unit")) or Unit.DAY, _number(other)
+        unit, count = unit_of(node.args.get("unit")) or Unit.DAY, _count(other, calendar)
+        start = Instant(_DAY_ZERO, whole_day=True) if start == 0 else start
     return _moved(start, unit, None if count is None else sign * count)
+
+
+def _count(node: object, calendar: Calendar) -> int | None:
+    """A number of units, also a computed one (`DATEDIFF(month, 0, GETDATE()) - 1`)."""
+    number = _number(node)
+    if number is not None or not isinstance(node, exp.Expr):
+        return number
+    found = evaluate(node, calendar)
+    return found if isinstance(found, int) else None
+
+
+def _difference(node: exp.Expr, calendar: Calendar) -> int | None:
+    """Borders of a unit between two moments; None for units that need more than counting months or days."""
+    unit = unit_of(node.args.get("unit")) or Unit.DAY
+    later, earlier = evaluate(node.this, calendar), evaluate(node.expression, calendar)
+    if not isinstance(later, Instant) or not isinstance(earlier, Instant):
+        return None
+    months = (later.moment.year - earlier.moment.year) * 12 + later.moment.month - earlier.moment.month
+    match unit:
+        case Unit.YEAR:
+            return later.moment.year - earlier.moment.year
+        case Unit.QUARTER:
+            return (months + (earlier.moment.month - 1) % 3) // 3
+        case Unit.MONTH:
+            return months
+        case Unit.WEEK:
+            week = (floor(moment.moment, Unit.WEEK, week_start=6) for moment in (later, earlier))
+            return (next(week) - next(week)).days // 7
+        case Unit.DAY:
+            return (later.moment.date() - earlier.moment.date()).days
+        case _:
+            return None
 
 
 def _add_months(node: exp.Expr, calendar: Calendar) -> Instant | None:
@@ -213,9 +297,24 @@ def _function(node: exp.Expr, calendar: Calendar) -> Instant | int | None:
         return _now(calendar, whole_day=True)
     if name in {"date", "datetime", "timestamp"} and arguments:
         return _modified(arguments, calendar, whole_day=name == "date")
-    if name in {"yesterday"}:
+    if name == "yesterday":
         return _moved(_now(calendar, whole_day=True), Unit.DAY, -1)
+    if name in {"make_date", "makedate", "datefromparts"}:
+        return _from_parts(arguments)
+    if (found := _MOVES.fullmatch(name)) is not None and len(arguments) == 2:
+        count = _number(arguments[1])
+        sign = -1 if found["sign"] == "subtract" else 1
+        return _moved(evaluate(arguments[0], calendar), _UNITS.get(found["unit"]), count and sign * count)
     return None
+
+
+def _from_parts(arguments: list[exp.Expr]) -> Instant | None:
+    parts = [number for argument in arguments if (number := _number(argument)) is not None]
+    try:
+        year, month, day = parts
+        return Instant(datetime(year, month, day), whole_day=True)  # noqa: DTZ001 - naive by contract
+    except (ValueError, OverflowError):
+        return None
 
 
 def _modified(arguments: list[exp.Expr], calendar: Calendar, *, whole_day: bool) -> Instant | int | None:
@@ -228,7 +327,7 @@ def _modified(arguments: list[exp.Expr], calendar: Calendar, *, whole_day: bool)
         if text.startswith("start of "):
             unit = _UNITS.get(text.removeprefix("start of ").strip())
             start = None if unit is None else Instant(floor(start.moment, unit), whole_day=True)
-        elif (found := _MODIFIER.fullmatch(text)) is not None:
+        elif (found := _MODIFIER.fullmatch(text)) is not None and len(found["count"]) < 10:
             start = _moved(start, _UNITS.get(found["unit"].lower()), int(found["count"].replace(" ", "")))
         elif text not in {"localtime", "utc"}:
             return None
@@ -244,6 +343,8 @@ _HANDLERS: dict[type[exp.Expr], _Handler] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.TsOrDsToDate: _cast,
+    exp.DateDiff: _difference,
+    exp.DateFromParts: _function,
     exp.Date: _function,
     exp.Datetime: _function,
     exp.Timestamp: _function,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sqlglot
 from sqlglot import exp
@@ -12,42 +12,58 @@ from sqlglot.errors import SqlglotError
 
 from stef.result import Finding, Reason, Severity
 from stef.sql.dialects import canonical, guesses
+from stef.sql.marks import template_mark
 from stef.sql.scanner import Survey, survey
 from stef.sql.statement import Lifted
+from stef.sql.variables import assignments
 
 # Brackets nested deeper than this may exceed the parser's recursion (pure Python raises at 48).
 MAX_DEPTH = 40
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\$\{[^}\n]*\}", re.DOTALL)
-_SLOT = re.compile(
-    r"<\s*[A-Za-z_][\w ]*\s+(?:here|goes here|value|name|placeholder)\s*>|<(?:your|insert|enter)[\w ]*>|\[(?:your|insert) [\w ]+\]",
+# CASE, NOT and the like nest without brackets; more of them than this cannot be parsed and cost seconds to try.
+_MAX_CASES = 5_000
+# Each statement of a text is parsed.
+_MAX_STATEMENTS = 500
+# Texts of this length (characters) are tried in two dialects only: a broken one would cost seconds.
+_LONG = 50_000
+_CLIENT = re.compile(
+    r"""\A\s*(?:(?:USE|GO|SET|DECLARE|PRAGMA|ALTER\s+SESSION|DELIMITER|PROMPT|SHOW\s+WARNINGS)\b|\\\w+\b)""",
     re.IGNORECASE,
 )
-_FSTRING = re.compile(r"(?<![\w{])\{\s*([A-Za-z_][\w.]*)\s*\}(?!\})")
-_CLIENT = re.compile(
-    r"\A\s*(?:USE|GO|SET|DECLARE|PRAGMA|ALTER\s+SESSION|\\\w+|DELIMITER|PROMPT|SHOW\s+WARNINGS)\b", re.IGNORECASE
-)
-_ASSIGNMENT = re.compile(
-    r"\A\s*(?:SET|DECLARE)\s+[@$:]?(?P<name>\w+)(?:\s+[\w()]+)?\s*(?::=|=|DEFAULT)\s*(?P<value>.+)\Z",
-    re.IGNORECASE | re.DOTALL,
-)
-_GO = re.compile(r"^[ \t]*GO[ \t]*(?:\d+[ \t]*)?$", re.IGNORECASE | re.MULTILINE)
+_GO = re.compile(r"^[ \t]*GO(?:[ \t]+\d+)?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _USE = re.compile(r"^[ \t]*USE[ \t]+[\w.\"`\[\]-]+[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _EXPLAIN = re.compile(
-    r"\A\s*EXPLAIN(?:\s+(?:ANALY[SZ]E|VERBOSE|EXTENDED|QUERY\s+PLAN|PLAN(?:\s+FOR)?|FORMATTED|\([^)]*\)|FORMAT\s*=\s*\w+))*\s+(?=\(?\s*(?:SELECT|WITH)\b)",
-    re.IGNORECASE,
+    r"""\A\s*EXPLAIN
+        (?:\s+(?:ANALY[SZ]E|VERBOSE|EXTENDED|FORMATTED|QUERY\s+PLAN|PLAN(?:\s+FOR)?|\([^)]*\)|FORMAT\s*=\s*\w+)){0,5}
+        \s+(?=\(?\s*(?:SELECT|WITH)\b)""",
+    re.IGNORECASE | re.VERBOSE,
 )
 _OPAQUE = re.compile(r"\A\s*(?:CALL|EXEC(?:UTE)?(?:\s+IMMEDIATE)?|DO|BEGIN)\b", re.IGNORECASE)
+_EMPTY_SELECT = re.compile(r"\s*\(?\s*SELECT\s+(?:DISTINCT\s+)?(?:,|FROM\b)", re.IGNORECASE)
 # What a database takes and sqlglot does not: failing on these is our gap.
 _GAPS = re.compile(
-    r"\bLIMIT\s+\d+(?:\s*,\s*\d+)?\s+BY\b|\bMODEL\s+(?:DIMENSION|RETURN|UNIQUE|IGNORE|PARTITION)|\bMATCH_RECOGNIZE\b|\bCONNECT\s+BY\b"
-    r"|\bUNPIVOT\b|\bFOR\s+(?:XML|JSON)\b|\bARRAY\s+JOIN\b|\bASOF\s+JOIN\b|\bWITH\s+FILL\b|\bSAMPLE\s+0?\.\d|\bFORMAT\s+\w+\s*\Z|\bSETTINGS\s+\w+\s*=",
-    re.IGNORECASE,
+    r"""\bLIMIT\s+\d+(?:\s*,\s*\d+)?\s+BY\b
+      | \bMODEL\s+(?:DIMENSION|RETURN|UNIQUE|IGNORE|PARTITION)
+      | \b(?:MATCH_RECOGNIZE|UNPIVOT)\b
+      | \b(?:CONNECT\s+BY|ARRAY\s+JOIN|ASOF\s+JOIN|WITH\s+FILL|FOR\s+XML|FOR\s+JSON)\b
+      | \bSAMPLE\s+0?\.\d
+      | \bSETTINGS\s+\w+\s*=
+      | \bFORMAT\s+\w+\s*\Z""",
+    re.IGNORECASE | re.VERBOSE,
 )
-_QUERIES = (exp.Query,)
+_CUT = re.compile(r"(?:[=<>,+(]|\b(?:AND|OR|WHERE|BY|ON|FROM|SELECT|IN|NOT|JOIN|THEN))\s*\Z", re.IGNORECASE)
 _WRITES = (
-    exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter, exp.TruncateTable, exp.Copy, exp.Grant,
-    exp.LoadData, exp.Comment,
+    exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter, exp.TruncateTable, exp.Copy,
+    exp.Grant, exp.LoadData, exp.Comment,
 )  # fmt: skip
+# Commands whose effect is known without reading them.
+_PLAIN_COMMANDS = frozenset(
+    {"GRANT", "REVOKE", "VACUUM", "ANALYZE", "LOCK", "ALTER", "CREATE", "DROP", "SHOW", "DESCRIBE"}
+)
+_WHY = {
+    Reason.TOO_DEEP: "nested deeper than the parser follows",
+    Reason.UNSUPPORTED: "a construct that is not read yet",
+    Reason.BROKEN: "no dialect can parse it",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +83,6 @@ class Parsed:
         comments: Texts of the comments that were dropped.
         executable: Contents of MySQL's executable comments.
         variables: Values that SET and DECLARE gave, as SQL text by lower-case name.
-        placeholders: The statement has bind parameters.
         templated: The text has unrendered template marks.
     """
 
@@ -87,45 +102,38 @@ class Parsed:
 
 
 def parse(lifted: Lifted, *, dialect: str | None, parameters: Mapping[str, object] | None = None) -> Parsed:
-    """Parse what was lifted.
+    """Parse what was lifted; never raises.
 
     Args:
         lifted: From `statement.lift`.
         dialect: As logged, or None.
         parameters: Values of bind parameters, where logged.
     """
-    logged = dialect or ""
+    start = Parsed(sql=lifted.sql, others=lifted.others, dialect_logged=dialect or "", findings=lifted.findings)
     if lifted.reason is not None:
-        return Parsed(
-            sql=lifted.sql, reason=lifted.reason, detail=lifted.detail, findings=lifted.findings, dialect_logged=logged
-        )
+        return replace(start, reason=lifted.reason, detail=lifted.detail)
     named = canonical(dialect)
-    block = (
-        _USE.sub("", _GO.sub(";", lifted.sql))
-        if re.search(r"\b(?:GO|USE)\b", lifted.sql, re.IGNORECASE)
-        else lifted.sql
-    )
-    seen = survey(block, named or "", run_executable=named in {None, "", "mysql"})
-    text = ";\n".join(seen.statements)
-    known = Parsed(
-        sql=text,
-        others=lifted.others,
-        dialect_logged=logged,
+    seen = survey(_without_client_lines(lifted.sql), named or "", run_executable=named in {None, "", "mysql"})
+    known = replace(
+        start,
+        sql=";\n".join(seen.statements),
         comments=seen.comments,
         executable=seen.executable,
         findings=_findings(lifted, seen),
     )
-    problem = _unreadable(text, seen, named, parameters or {})
+    problem = _unreadable(seen, named, parameters or {})
     if problem is not None:
         reason, detail = problem
-        return _with(known, reason=reason, detail=detail, templated=reason is Reason.TEMPLATED)
+        return replace(known, reason=reason, detail=detail, templated=reason is Reason.TEMPLATED)
     return _parse_statements(known, seen, named)
 
 
-def _with(parsed: Parsed, **changes: object) -> Parsed:
-    from dataclasses import replace
-
-    return replace(parsed, **changes)  # type: ignore[arg-type]
+def _without_client_lines(sql: str) -> str:
+    """`GO` parts batches, `USE shop` needs no semicolon: both speak to the client."""
+    upper = sql.upper()
+    if "GO" in upper:
+        sql = _GO.sub(";", sql)
+    return _USE.sub("", sql) if "USE" in upper else sql
 
 
 def _findings(lifted: Lifted, seen: Survey) -> tuple[Finding, ...]:
@@ -135,134 +143,96 @@ def _findings(lifted: Lifted, seen: Survey) -> tuple[Finding, ...]:
     return (*lifted.findings, found)
 
 
-def _unreadable(
-    text: str, seen: Survey, named: str | None, parameters: Mapping[str, object]
-) -> tuple[Reason, str] | None:
+def _unreadable(seen: Survey, named: str | None, parameters: Mapping[str, object]) -> tuple[Reason, str] | None:
     """What keeps a text from being parsed at all, seen before the parser may misread it."""
     if not seen.statements:
         return Reason.NO_SQL, "the text holds nothing but comments"
-    code = ";\n".join(seen.code)
-    mark = _TEMPLATE.search(text) or _SLOT.search(code)
-    if mark is None and named != "clickhouse":
-        loose = next((m for m in _FSTRING.finditer(code) if m[1] not in parameters), None)
-        mark = loose or re.search(r"'\{[A-Za-z_]\w*\}'", text)
+    text, code = ";\n".join(seen.statements), ";\n".join(seen.code)
+    mark = template_mark(text, code, parameters, braces=named != "clickhouse")
     if mark is not None:
-        return Reason.TEMPLATED, f"unrendered template mark {mark.group()[:40]!r}"
+        return Reason.TEMPLATED, f"unrendered template mark {mark[:40]!r}"
     if seen.depth > MAX_DEPTH:
         return Reason.TOO_DEEP, f"brackets nested {seen.depth} deep, more than {MAX_DEPTH}"
+    if len(seen.statements) > _MAX_STATEMENTS:
+        return Reason.TOO_LARGE, f"{len(seen.statements)} statements, more than {_MAX_STATEMENTS}"
+    if code.upper().count("CASE") > _MAX_CASES:
+        return Reason.TOO_DEEP, f"more than {_MAX_CASES} CASE expressions"
     return None
 
 
 def _parse_statements(known: Parsed, seen: Survey, named: str | None) -> Parsed:
-    statements = [
-        (text, code) for text, code in zip(seen.statements, seen.code, strict=True) if not _CLIENT.match(text)
-    ]
-    variables = dict(filter(None, (_assignment(text) for text in seen.statements)))
-    if not statements:
-        return _with(known, reason=Reason.NOT_A_QUERY, detail="only client commands", variables=variables)
-    findings = list(known.findings)
-    if any(_EXPLAIN.match(text) for text, _ in statements):
-        findings.append(Finding(code="explain", severity=Severity.WARNING, detail="EXPLAIN gives a plan and no rows"))
-    texts = [_EXPLAIN.sub("", text) for text, _ in statements]
-    codes = [_EXPLAIN.sub("", code) for _, code in statements]
-    tried = _first_that_parses(texts, codes, named)
-    if isinstance(tried, tuple):
-        trees, dialect = tried
-        if named and dialect != named:
-            findings.append(
-                Finding(
-                    code="dialect_mismatch",
-                    severity=Severity.WARNING,
-                    detail=f"no {named}; read as {dialect or 'plain SQL'}",
-                )
-            )
-        return _choose(_with(known, findings=tuple(findings), variables=variables, dialect=dialect), texts, trees)
-    return _with(
-        known, sql=";\n".join(texts), findings=tuple(findings), reason=tried, detail=_why(tried), dialect=named or ""
-    )
+    given = {name: value for text in seen.statements for name, value in assignments(text, named or "")}
+    known = replace(known, variables=given)
+    pairs = [pair for pair in zip(seen.statements, seen.code, strict=True) if not _CLIENT.match(pair[0])]
+    if not pairs:
+        return replace(known, reason=Reason.NOT_A_QUERY, detail="only client commands")
+    if any(_EXPLAIN.match(text) for text, _ in pairs):
+        known = _with_finding(known, "explain", "EXPLAIN gives a plan and no rows")
+    texts = [_EXPLAIN.sub("", text) for text, _ in pairs]
+    tried = _first_that_parses(texts, [_EXPLAIN.sub("", code) for _, code in pairs], named)
+    if isinstance(tried, Reason):
+        return replace(known, sql=";\n".join(texts), reason=tried, detail=_WHY[tried], dialect=named or "")
+    trees, dialect = tried
+    if named and dialect != named:
+        known = _with_finding(known, "dialect_mismatch", f"no {named}; read as {dialect or 'plain SQL'}")
+    return _choose(replace(known, dialect=dialect), texts, trees)
 
 
-def _assignment(text: str) -> tuple[str, str] | None:
-    found = _ASSIGNMENT.match(text)
-    return (found["name"].lower(), found["value"].strip()) if found else None
-
-
-def _why(reason: Reason) -> str:
-    return {
-        Reason.TOO_DEEP: "nested deeper than the parser follows",
-        Reason.UNSUPPORTED: "a construct that is not read yet",
-        Reason.BROKEN: "no dialect can parse it",
-    }[reason]
+def _with_finding(known: Parsed, code: str, detail: str) -> Parsed:
+    finding = Finding(code=code, severity=Severity.WARNING, detail=detail)
+    return replace(known, findings=(*known.findings, finding))
 
 
 def _first_that_parses(texts: list[str], codes: list[str], named: str | None) -> tuple[list[exp.Expr], str] | Reason:
     """Parse in the logged dialect; only if there is none, or it fails, in others."""
     whole = ";\n".join(codes)
-    order = dict.fromkeys([named] if named is not None else [])
-    order |= dict.fromkeys(guesses(whole))
-    deep = False
-    for dialect in order:
+    order = list(dict.fromkeys([*([named] if named is not None else []), *guesses(whole)]))
+    for dialect in order if len(whole) < _LONG else order[:2]:
         try:
-            trees = [_one(text, dialect or "") for text in texts]
+            return [_one(text, dialect) for text in texts], dialect
         except RecursionError:
-            deep = True
+            return Reason.TOO_DEEP  # another dialect would take as long to find out
+        except Exception:  # noqa: BLE001, S112 - on broken input sqlglot raises more than its own errors
             continue
-        except (SqlglotError, ValueError, AttributeError, TypeError, KeyError, IndexError):
-            continue  # sqlglot raises more than its own errors on broken input
-        return trees, dialect or ""
-    if deep:
-        return Reason.TOO_DEEP
     return Reason.UNSUPPORTED if _GAPS.search(whole) and not _looks_cut(whole) else Reason.BROKEN
 
 
 def _one(text: str, dialect: str) -> exp.Expr:
+    """Parse one statement.
+
+    Raises:
+        SqlglotError: It is not of that dialect, or its select list is empty, which sqlglot lets pass.
+    """
     tree = sqlglot.parse_one(text, read=dialect or None)
-    if (
-        isinstance(tree, exp.Select)
-        and not tree.expressions
-        and tree.args.get("from_") is not None
-        and "," in text[:12]
-    ):
-        raise ValueError("an empty select list")
-    if (
-        isinstance(tree, exp.Select)
-        and not tree.expressions
-        and tree.args.get("kind") is None
-        and re.match(r"\s*\(?\s*SELECT\s+(?:DISTINCT\s+)?(?:,|FROM\b)", text, re.IGNORECASE)
-    ):
-        raise ValueError("an empty select list")
+    if isinstance(tree, exp.Select) and not tree.expressions and _EMPTY_SELECT.match(text):
+        raise SqlglotError("an empty select list")
     return tree
 
 
 def _looks_cut(code: str) -> bool:
-    balanced = code.count("(") == code.count(")")
     ends = len(re.findall(r"\bEND\b", code, re.IGNORECASE))
     cases = len(re.findall(r"\bCASE\b", code, re.IGNORECASE))
-    return (
-        not balanced
-        or ends < cases
-        or re.search(r"(?:[=<>,+(]|\b(?:AND|OR|WHERE|BY|ON|FROM|SELECT|IN|NOT|JOIN|THEN))\s*\Z", code, re.IGNORECASE)
-        is not None
-    )
+    return code.count("(") != code.count(")") or ends < cases or _CUT.search(code) is not None
 
 
 def _choose(known: Parsed, texts: list[str], trees: list[exp.Expr]) -> Parsed:
     """Take the last statement that answers; the others still count for safety."""
-    queries = [i for i, tree in enumerate(trees) if isinstance(unwrapped(tree), exp.Query)]
-    if queries:
-        i = queries[-1]
-        rest = tuple(text for j, text in enumerate(texts) if j != i)
+    known = replace(known, statements=tuple(trees))
+    for i in range(len(trees) - 1, -1, -1):
         tree = unwrapped(trees[i])
-        assert isinstance(tree, exp.Query)  # noqa: S101 - tells mypy what `queries` holds
-        return _with(known, sql=texts[i], tree=tree, statements=tuple(trees), others=known.others + rest)
+        if isinstance(tree, exp.Query):
+            rest = tuple(text for j, text in enumerate(texts) if j != i)
+            return replace(known, sql=texts[i], tree=tree, others=known.others + rest)
     last = trees[-1]
-    opaque = not isinstance(last, _WRITES) and (isinstance(last, exp.Command) or _OPAQUE.match(texts[-1]) is not None)
     command = str(last.this).upper() if isinstance(last, exp.Command) else ""
-    if command in {"GRANT", "REVOKE", "VACUUM", "ANALYZE", "LOCK", "ALTER", "CREATE", "DROP", "SHOW", "DESCRIBE"}:
-        opaque = False
-    reason = Reason.OPAQUE if opaque else Reason.NOT_A_QUERY
-    detail = "what it runs cannot be seen" if opaque else "it writes or changes, and answers nothing"
-    return _with(known, sql=texts[-1], statements=tuple(trees), reason=reason, detail=detail)
+    unseen = isinstance(last, exp.Command) or _OPAQUE.match(texts[-1]) is not None
+    opaque = unseen and not isinstance(last, _WRITES) and command not in _PLAIN_COMMANDS
+    return replace(
+        known,
+        sql=texts[-1],
+        reason=Reason.OPAQUE if opaque else Reason.NOT_A_QUERY,
+        detail="what it runs cannot be seen" if opaque else "it writes or changes, and answers nothing",
+    )
 
 
 def unwrapped(tree: exp.Expr | None) -> exp.Expr | None:

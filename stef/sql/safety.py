@@ -26,15 +26,17 @@ FINDINGS: Mapping[str, Severity] = {
     "mandatory_filter_missing": Severity.CRITICAL,
 }
 _WRITES: dict[type[exp.Expr], str] = {
-    exp.Insert: "INSERT", exp.Update: "UPDATE", exp.Delete: "DELETE", exp.Merge: "MERGE", exp.Create: "CREATE", exp.Drop: "DROP",
-    exp.Alter: "ALTER", exp.TruncateTable: "TRUNCATE", exp.Copy: "COPY", exp.Grant: "GRANT", exp.LoadData: "LOAD DATA",
-    exp.Into: "SELECT INTO", exp.Lock: "a row lock", exp.Comment: "COMMENT", exp.Kill: "KILL", exp.Attach: "ATTACH", exp.Detach: "DETACH",
-    exp.Transaction: "a transaction", exp.Commit: "COMMIT", exp.Rollback: "ROLLBACK",
+    exp.Insert: "INSERT", exp.Update: "UPDATE", exp.Delete: "DELETE", exp.Merge: "MERGE", exp.Create: "CREATE",
+    exp.Drop: "DROP", exp.Alter: "ALTER", exp.TruncateTable: "TRUNCATE", exp.Copy: "COPY", exp.Grant: "GRANT",
+    exp.LoadData: "LOAD DATA", exp.Into: "SELECT INTO", exp.Lock: "a row lock", exp.Comment: "COMMENT",
+    exp.Kill: "KILL", exp.Attach: "ATTACH", exp.Detach: "DETACH", exp.Transaction: "a transaction",
+    exp.Commit: "COMMIT", exp.Rollback: "ROLLBACK",
 }  # fmt: skip
 _WRITE_WORDS = re.compile(
-    r"(?:\A|;)\s*(?P<word>INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|COPY|REPLACE|VACUUM|LOCK|ATTACH|UNLOAD|CALL|EXEC|EXECUTE)\b"
-    r"|\bINTO\s+(?P<file>OUTFILE|DUMPFILE)\b",
-    re.IGNORECASE,
+    r"""(?:\A|;)\s*(?P<word>INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|COPY|REPLACE|VACUUM|LOCK
+          |ATTACH|UNLOAD|CALL|EXEC|EXECUTE)\b
+      | \bINTO\s+(?P<file>OUTFILE|DUMPFILE)\b""",
+    re.IGNORECASE | re.VERBOSE,
 )
 
 
@@ -103,13 +105,9 @@ def _names(node: exp.Expr) -> tuple[str, ...]:
         return (node.this.name.lower(),) if isinstance(node.expression, exp.Func) else ()
     if isinstance(node, exp.Command):
         return (str(node.this).lower(),)
-    return (
-        (node.name.lower(),)
-        if isinstance(node, exp.Anonymous)
-        else (node.sql_name().lower(),)
-        if isinstance(node, exp.Func)
-        else ()
-    )
+    if isinstance(node, exp.Anonymous):
+        return (node.name.lower(),)
+    return (node.sql_name().lower(),) if isinstance(node, exp.Func) else ()
 
 
 def real_tables(tree: exp.Expr) -> tuple[str, ...]:

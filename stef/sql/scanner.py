@@ -13,19 +13,7 @@ from enum import Enum, auto
 
 # Dialects in which a backslash escapes inside a string literal.
 _BACKSLASH = frozenset(
-    {
-        "mysql",
-        "bigquery",
-        "clickhouse",
-        "databricks",
-        "spark",
-        "spark2",
-        "hive",
-        "snowflake",
-        "doris",
-        "starrocks",
-        "redshift",
-    }
+    "mysql bigquery clickhouse databricks spark spark2 hive snowflake doris starrocks redshift".split()
 )
 
 
@@ -63,6 +51,10 @@ def _pattern(string: str) -> re.Pattern[str]:
 
 _PLAIN = _pattern(r"'(?:[^']|'')*(?:'|\Z)")
 _ESCAPED = _pattern(r"'(?:[^'\\]|''|\\.)*(?:'|\Z)")
+
+
+_MARKS = re.compile(r"([;()\[\]{}])")
+_EXECUTABLE_MARKS = re.compile(r"^/\*!\d*|\*/$")
 
 
 def pieces(sql: str, dialect: str = "") -> Iterator[Piece]:
@@ -114,53 +106,70 @@ def survey(sql: str, dialect: str = "", *, run_executable: bool = True) -> Surve
         dialect: Canonical dialect name, for its string escapes.
         run_executable: Put the contents of `/*! … */` back as code, as MySQL would.
     """
-    statements: list[list[str]] = [[]]
-    code: list[list[str]] = [[]]
-    comments: list[str] = []
-    executable: list[str] = []
-    depth = deepest = 0
-    unbalanced = False
+    found = _Survey()
     for piece in pieces(sql, dialect):
-        unbalanced |= not piece.closed
+        found.unbalanced |= not piece.closed
         match piece.kind:
-            case Kind.COMMENT:
-                comments.append(piece.text)
-                shown, bare = " ", " "
-            case Kind.EXECUTABLE:
-                inner = re.sub(r"^/\*!\d*|\*/$", " ", piece.text)
-                executable.append(inner.strip())
-                shown = bare = inner if run_executable else " "
             case Kind.CODE:
-                shown = bare = piece.text
-            case _:
-                shown, bare = piece.text, piece.text[:1] + piece.text[-1:]
-        if piece.kind in {Kind.CODE, Kind.EXECUTABLE}:
-            for part in re.split(r"([;()\[\]{}])", shown):
-                if part == ";":
-                    unbalanced |= depth != 0
-                    depth = 0
-                    statements.append([])
-                    code.append([])
-                    continue
-                if part and part in "([{":
-                    depth += 1
-                    deepest = max(deepest, depth)
-                elif part and part in ")]}":
-                    depth -= 1
-                    unbalanced |= depth < 0
-                statements[-1].append(part)
-                code[-1].append(part)
-        else:
-            statements[-1].append(shown)
-            code[-1].append(bare)
-    texts = ["".join(parts).strip() for parts in statements]
-    codes = ["".join(parts).strip() for parts in code]
-    kept = [i for i, text in enumerate(texts) if text]
-    return Survey(
-        tuple(texts[i] for i in kept),
-        tuple(comments),
-        tuple(executable),
-        deepest,
-        unbalanced or depth != 0,
-        tuple(codes[i] for i in kept),
-    )
+                found.read(piece.text)
+            case Kind.COMMENT:
+                found.comments.append(piece.text)
+                found.put(" ", " ")
+            case Kind.EXECUTABLE:
+                inner = _EXECUTABLE_MARKS.sub(" ", piece.text)
+                found.executable.append(inner.strip())
+                found.read(inner if run_executable else " ")
+            case Kind.STRING | Kind.NAME:
+                found.put(piece.text, piece.text[:1] + piece.text[-1:])
+    return found.done()
+
+
+class _Survey:
+    """Collects what `survey` sees."""
+
+    def __init__(self) -> None:
+        self.statements: list[list[str]] = [[]]
+        self.code: list[list[str]] = [[]]
+        self.comments: list[str] = []
+        self.executable: list[str] = []
+        self.depth = self.deepest = 0
+        self.unbalanced = False
+
+    def put(self, text: str, code: str) -> None:
+        """Add a piece that holds no brackets and semicolons that count."""
+        self.statements[-1].append(text)
+        self.code[-1].append(code)
+
+    def read(self, code: str) -> None:
+        """Add code: count its brackets, part it at its semicolons."""
+        for part in _MARKS.split(code):
+            if part == ";":
+                self.unbalanced |= self.depth != 0
+                self.depth = 0
+                self.statements.append([])
+                self.code.append([])
+            elif part:
+                self.put(part, part)
+                self._bracket(part)
+
+    def _bracket(self, part: str) -> None:
+        if part in "([{":
+            self.depth += 1
+            self.deepest = max(self.deepest, self.depth)
+        elif part in ")]}":
+            self.depth -= 1
+            self.unbalanced |= self.depth < 0
+
+    def done(self) -> Survey:
+        """The result, empty statements left out."""
+        texts = ["".join(parts).strip() for parts in self.statements]
+        codes = ["".join(parts).strip() for parts in self.code]
+        kept = [i for i, text in enumerate(texts) if text]
+        return Survey(
+            statements=tuple(texts[i] for i in kept),
+            comments=tuple(self.comments),
+            executable=tuple(self.executable),
+            depth=self.deepest,
+            unbalanced=self.unbalanced or self.depth != 0,
+            code=tuple(codes[i] for i in kept),
+        )

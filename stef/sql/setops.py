@@ -4,9 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sqlglot import exp
+
 from stef.spec import Effect, Filter
-from stef.sql.predicates import Reading, united
+from stef.sql.merging import united
+from stef.sql.reading import Reading
 from stef.values import fold
+
+
+def branches_of(node: exp.SetOperation) -> tuple[list[exp.Expr], list[str]]:
+    """The branches of a chain of set operations from left to right, and the operations between them."""
+    branches: list[exp.Expr] = []
+    kinds: list[str] = []
+    current: exp.Expr = node
+    while isinstance(current, exp.SetOperation):
+        branches.append(current.expression)
+        kinds.append(type(current).__name__.lower())
+        current = current.this
+        while (
+            isinstance(current, exp.Subquery)
+            and isinstance(current.this, exp.SetOperation)
+            and current.args.get("limit") is None
+        ):
+            current = current.this
+    return [current, *reversed(branches)], list(reversed(kinds))
 
 
 def combine(branches: list[list[Filter]], kinds: list[str], reading: Reading) -> list[Filter]:

@@ -26,36 +26,62 @@ _TRANSCRIPT_END = re.compile(
 _LEADING_WORD = re.compile(r"\A\s*(?:sql|sqlite|mysql|postgresql|postgres|tsql)\b[:\s]\s*(?=[(\w])", re.IGNORECASE)
 _QUERY = r"(?:SELECT|WITH|FROM|VALUES|TABLE)"
 _OTHER = (
-    r"(?:INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|CALL|EXEC|EXECUTE|BEGIN|COMMIT|ROLLBACK|COPY|EXPLAIN|DESCRIBE"
-    r"|DESC|SHOW|PRAGMA|USE|SET|DECLARE|REPLACE|UNLOAD|LOAD|VACUUM|ANALYZE|LOCK|ATTACH|GO)"
+    r"(?:INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|CALL|EXEC|EXECUTE|BEGIN|COMMIT|ROLLBACK"
+    r"|COPY|EXPLAIN|DESCRIBE|DESC|SHOW|PRAGMA|USE|SET|DECLARE|REPLACE|UNLOAD|LOAD|VACUUM|ANALYZE|LOCK|ATTACH|GO)"
 )
 _STARTS_SQL = re.compile(rf"\A[\s(;]*(?:{_QUERY}|{_OTHER})\b", re.IGNORECASE)
+_ANSWERS = re.compile(rf"[\s(]*{_QUERY}\b", re.IGNORECASE)
 _COMMENT_START = re.compile(r"\A\s*(?:--[^\n]*\n|/\*.*?\*/)", re.DOTALL)
 # Inside prose only what can hardly be English counts as a beginning.
 _IN_PROSE = re.compile(
-    r"(?:(?<=[:\n])[ \t]*|(?<=\s)|(?<=\())"
-    r"(?P<start>\(?\s*SELECT\b(?=[\s\S]{1,4000}?\bFROM\b)|WITH\s+(?:RECURSIVE\s+)?[\w\"`]+\s*(?:\([^)]*\)\s*)?AS\s+(?:NOT\s+)?(?:MATERIALIZED\s*)?\("
-    r"|INSERT\s+INTO\b|UPDATE\s+\S+\s+SET\b|DELETE\s+FROM\b|DROP\s+TABLE\b)",
-    re.DOTALL,
+    r"""(?:(?<=[:\n])[ \t]*|(?<=\s)|(?<=\())
+        (?P<start>
+            \(?\s*SELECT\b(?=[\s\S]{1,4000}?\bFROM\b)
+          | WITH\s+(?:RECURSIVE\s+)?[\w"`]+\s*(?:\([^)]*\)\s*)?AS\s+(?:NOT\s+)?(?:MATERIALIZED\s*)?\(
+          | INSERT\s+INTO\b
+          | UPDATE\s+\S+\s+SET\b
+          | DELETE\s+FROM\b
+          | DROP\s+TABLE\b
+        )""",
+    re.DOTALL | re.VERBOSE,
 )
 _IN_PROSE_LINE = re.compile(
     r"(?:^|(?<=:))[ \t]*(?P<start>\b(?i:select)\b(?=[\s\S]{1,4000}?\b(?i:from)\b))", re.MULTILINE
 )
 _PROSE_TAIL = re.compile(
-    r"(?:;|\n[ \t]*\n|```)\s*(?=(?:This|The|It|Here|Note|Explanation|I|You|We|In|If|Let|That|These|Please|Hope|Result|Answer)\b[^;]*\Z)",
+    r"""(?:;|\n[ \t]*\n|```)\s*
+        (?=(?:This|The|It|Here|Note|Explanation|I|You|We|In|If|Let|That|These|Please|Hope|Result|Answer)\b[^;]*\Z)""",
+    re.VERBOSE,
+)
+_PROSE_END = re.compile(
+    r""";(?=\s*(?:\n|\Z|[A-Z][a-z]+\s))        # a semicolon, then prose
+      | \n[ \t]*\n(?=\s*[A-Z][a-z]+\ [a-z])   # an empty line, then a sentence
+      | (?<=\w)\.\s*\Z                        # the full stop of the sentence around it""",
+    re.VERBOSE,
+)
+# English that begins with a word of SQL.
+_ENGLISH = re.compile(
+    r"""\A\s*(?:
+        with\ (?:this|that|the|these|your|regards?|respect|all|no|my|a|an)\b
+      | from\ (?:the|this|what|your|a|an|my)\b
+      | show\ (?:me|that)\b
+      | set\ (?:the|up)\b
+      | use\ (?:the|this)\b
+      | select\ (?:the|this|an?|one\ of|your)\b(?!.*\bfrom\b)
+      | call\ (?:me|us|the)\b
+      | table\ \w+\ (?:does|is|has)\b
+      | go\ to\b
+      | values\ (?:are|in|for)\b
+      | create\ (?:a|an)\ (?!table|view|index|unique)\b
+      | (?:update|delete)\ (?:the|your)\b
+      | describe\ (?:the|what|how)\b
+      | explain\b(?!\ (?:select|with|analy[sz]e|query|plan|\())
+    )""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _JSON_KEYS = (
-    "sql",
-    "sql_query",
-    "sqlQuery",
-    "generated_sql",
-    "generatedSql",
-    "query",
-    "statement",
-    "sql_cmd",
-    "final_sql",
-    "code",
-)
+    "sql", "sql_query", "sqlQuery", "generated_sql", "generatedSql", "query", "statement", "sql_cmd", "final_sql", "code",
+)  # fmt: skip
 _CUT = re.compile(r"(?:\.\.\.|…|\[truncated\]|<truncated>|\(truncated\))\s*\Z", re.IGNORECASE)
 
 
@@ -93,9 +119,7 @@ def lift(logged: str | None, *, max_bytes: int = 262_144) -> Lifted:
     blocks = _blocks(text)
     if not blocks:
         return Lifted(reason=Reason.NO_SQL, detail="the text holds no SQL", findings=findings)
-    answers = [
-        block for block in blocks if re.match(rf"[\s(]*{_QUERY}\b", _without_leading_comments(block), re.IGNORECASE)
-    ]
+    answers = [block for block in blocks if _ANSWERS.match(_without_leading_comments(block))]
     chosen = answers[-1] if answers else blocks[-1]
     others = tuple(block for block in blocks if block is not chosen)
     if _CUT.search(chosen):
@@ -157,25 +181,28 @@ def _blocks(text: str) -> list[str]:
 def _from_json(text: str) -> str:
     """Unwrap JSON around the SQL, and quotes around the whole."""
     for _ in range(3):
-        if not text.startswith(("{", '"', "[")):
+        inner = _inside_json(text) if text.startswith(("{", '"', "[")) else None
+        if inner is None:
             break
-        try:
-            parsed = json.loads(text)
-        except (ValueError, RecursionError):
-            break
-        if isinstance(parsed, list) and parsed:
-            parsed = parsed[-1]
-        if isinstance(parsed, dict):
-            parsed = next((parsed[key] for key in _JSON_KEYS if isinstance(parsed.get(key), str | dict)), None)
-        if isinstance(parsed, dict):
-            text = json.dumps(parsed)
-        elif isinstance(parsed, str):
-            text = parsed.strip()
-        else:
-            break
+        text = inner
     if len(text) > 1 and text[0] == text[-1] == "'" and _STARTS_SQL.match(text[1:]):
         return text[1:-1].strip()
     return text
+
+
+def _inside_json(text: str) -> str | None:
+    """What stands in a JSON string, or under one of the usual keys of an object; None when there is no such thing."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(parsed, list) and parsed:
+        parsed = parsed[-1]
+    if isinstance(parsed, dict):
+        parsed = next((parsed[key] for key in _JSON_KEYS if isinstance(parsed.get(key), str | dict)), None)
+    if isinstance(parsed, dict):
+        return json.dumps(parsed)
+    return parsed.strip() if isinstance(parsed, str) else None
 
 
 def _strip_prefix(text: str) -> str:
@@ -202,14 +229,6 @@ def _without_leading_comments(text: str) -> str:
     return text
 
 
-_ENGLISH = re.compile(
-    r"\A\s*(?:with (?:this|that|the|these|your|regards?|respect|all|no|my|a|an)\b|from (?:the|this|what|your|a|an|my)\b|show (?:me|that)\b"
-    r"|set (?:the|up)\b|use (?:the|this)\b|select (?:the|this|an?|one of|your)\b(?!.*\bfrom\b)|call (?:me|us|the)\b|table \w+ (?:does|is|has)\b|go to\b"
-    r"|values (?:are|in|for)\b|create (?:a|an) (?!table|view|index|unique)\b|update (?:the|your)\b|delete (?:the|your)\b|describe (?:the|what|how)\b|explain\b(?! (?:select|with|analy[sz]e|query|plan|\()))",
-    re.IGNORECASE | re.DOTALL,
-)
-
-
 def _reads_as_prose(text: str) -> bool:
     return _ENGLISH.match(text) is not None
 
@@ -225,5 +244,5 @@ def _in_prose(text: str) -> list[str]:
     if found is None:
         return []
     rest = ("\n" + text)[found.start("start") :]
-    end = re.search(r";(?=\s*(?:\n|\Z|[A-Z][a-z]+\s))|\n[ \t]*\n(?=\s*[A-Z][a-z]+ [a-z])|(?<=\w)\.\s*\Z", rest)
+    end = _PROSE_END.search(rest)
     return [rest[: end.start()].strip() if end else rest.strip()]

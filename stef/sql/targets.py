@@ -1,10 +1,9 @@
-"""What a condition is about: the column under casts, functions and aggregates, resolved through aliases and derived tables."""
+"""What a condition is about: the column under casts, functions and aggregates, resolved to where it comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from sqlglot import exp
 
@@ -13,8 +12,13 @@ from stef.sql.moments import unit_of
 _MAX_LINEAGE = 12
 # Functions that keep the meaning of the column for a comparison.
 _TRANSPARENT: tuple[type[exp.Expr], ...] = (
-    exp.Paren, exp.Lower, exp.Upper, exp.Trim, exp.Cast, exp.TryCast, exp.Date, exp.TsOrDsToDate, exp.TsOrDsToTimestamp,
-    exp.TsOrDsToDatetime, exp.Timestamp, exp.Datetime, exp.StrToDate, exp.StrToTime, exp.Collate, exp.Round, exp.Unnest, exp.Floor, exp.Ceil,
+    exp.Paren, exp.Lower, exp.Upper, exp.Trim, exp.Cast, exp.TryCast, exp.Date, exp.TsOrDsToDate, exp.DateStrToDate,
+    exp.TsOrDsToTimestamp, exp.TsOrDsToDatetime, exp.Timestamp, exp.Datetime, exp.StrToDate, exp.StrToTime,
+    exp.TimeStrToTime, exp.Collate, exp.Round, exp.Unnest, exp.Floor, exp.Ceil,
+)  # fmt: skip
+_CUT_TO_DATE = (exp.Date, exp.TsOrDsToDate, exp.DateStrToDate, exp.StrToDate)
+_JSON: tuple[type[exp.Expr], ...] = (
+    exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar,
 )  # fmt: skip
 _PARTS: Mapping[type[exp.Expr], str] = {
     exp.Year: "year",
@@ -25,29 +29,26 @@ _PARTS: Mapping[type[exp.Expr], str] = {
     exp.Week: "week",
     exp.DayOfWeek: "weekday",
     exp.Hour: "hour",
+    exp.LastDay: "trunc:month",
 }
 _NAMED_PARTS = {
     "toyear": "year", "tomonth": "month", "todayofmonth": "day", "toquarter": "quarter", "toyyyymm": "format:%Y%m",
-    "toyyyymmdd": "format:%Y%m%d", "todate": "", "todatetime": "", "year": "year", "month": "month",
+    "toyyyymmdd": "format:%Y%m%d", "todate": "", "todatetime": "", "year": "year", "month": "month", "trunc": "",
 }  # fmt: skip
 _FORMATS = {
-    "%Y": "year",
-    "%m": "month",
-    "%d": "day",
-    "%Y-%m": "format:%Y-%m",
-    "%Y%m": "format:%Y%m",
-    "%Y-%m-%d": "",
-    "yyyy": "year",
-}
+    "%Y": "year", "%m": "month", "%d": "day", "%Y-%m": "format:%Y-%m", "%Y%m": "format:%Y%m", "%Y-%m-%d": "",
+    "yyyy": "year", "YYYY": "year", "MM": "month", "DD": "day", "Q": "quarter", "YYYY-MM": "format:%Y-%m",
+    "YYYYMM": "format:%Y%m", "YYYY-MM-DD": "",
+}  # fmt: skip
 _AGGREGATES = {
-    "avg": "avg", "sum": "sum", "count": "count", "min": "min", "max": "max", "countif": "count", "approxdistinct": "count",
-    "approxquantile": "percentile", "percentilecont": "percentile", "percentiledisc": "percentile", "median": "median",
-    "stddev": "stddev", "stddevpop": "stddev", "stddevsamp": "stddev", "variance": "variance", "variancepop": "variance",
-    "argmax": "argmax", "argmin": "argmin", "quantile": "percentile", "anyvalue": "any", "arrayagg": "list", "groupconcat": "list",
+    "countif": "count", "approxdistinct": "count", "approxquantile": "percentile", "percentilecont": "percentile",
+    "percentiledisc": "percentile", "quantile": "percentile", "stddevpop": "stddev", "stddevsamp": "stddev",
+    "variancepop": "variance", "anyvalue": "any", "arrayagg": "list", "groupconcat": "list",
 }  # fmt: skip
 _NAMED_AGGREGATES = {
-    "total": "sum", "uniq": "count", "uniqexact": "count", "countdistinct": "count", "sumif": "sum", "avgif": "avg", "minif": "min",
-    "maxif": "max", "quantileif": "percentile", "string_agg": "list", "group_concat": "list", "count_big": "count",
+    "total": "sum", "uniq": "count", "uniqexact": "count", "countdistinct": "count", "sumif": "sum", "avgif": "avg",
+    "minif": "min", "maxif": "max", "quantileif": "percentile", "string_agg": "list", "group_concat": "list",
+    "count_big": "count",
 }  # fmt: skip
 
 
@@ -61,6 +62,7 @@ class Target:
         aggregate: Function around it.
         distinct: The aggregate runs over distinct values.
         part: Calendar part or format that is taken of it: `year`, `format:%Y-%m`, `trunc:month`, `prefix:4`, …
+        dated: It is cut to a date.
         window: It is a window function; the node.
         expression: It is more than a column: an arithmetic of several.
     """
@@ -70,6 +72,7 @@ class Target:
     aggregate: str = ""
     distinct: bool = False
     part: str = ""
+    dated: bool = False
     window: exp.Window | None = None
     expression: bool = False
 
@@ -117,15 +120,11 @@ class Names:
         return None, None
 
 
-@cache
-def _short(kind: type[exp.Expr]) -> str:
-    return kind.__name__.lower()
-
-
 def aggregate_name(node: exp.Expr) -> str:
     """Canonical name of an aggregate function, or "" when the node is none."""
     if isinstance(node, exp.AggFunc):
-        return _AGGREGATES.get(_short(type(node)), _short(type(node)))
+        name = type(node).__name__.lower()
+        return _AGGREGATES.get(name, name)
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc | exp.CombinedAggFunc | exp.ParameterizedAgg):
         return _NAMED_AGGREGATES.get(str(node.name or node.this).lower(), "")
     return ""
@@ -136,7 +135,9 @@ def target(node: exp.Expr, names: Names, depth: int = 0) -> Target | None:
     if isinstance(node, exp.Column):
         return _column(node, names, depth)
     if isinstance(node, _TRANSPARENT):
-        return target(node.this, names, depth) if isinstance(node.this, exp.Expr) else None
+        return _seen_through(node, names, depth)
+    if isinstance(node, _JSON):
+        return _field(node, names, depth)
     if isinstance(node, exp.Window):
         return Target(window=node, expression=True)
     if isinstance(node, exp.Filter):
@@ -150,6 +151,32 @@ def target(node: exp.Expr, names: Names, depth: int = 0) -> Target | None:
     if (part := _part(node)) is not None:
         return _with_part(node, part, names, depth)
     return _mixed(node, names, depth)
+
+
+def _seen_through(node: exp.Expr, names: Names, depth: int) -> Target | None:
+    if not isinstance(node.this, exp.Expr):
+        return None
+    found = target(node.this, names, depth)
+    if found is None or found.dated or not _cuts_to_date(node):
+        return found
+    return replace(found, dated=True)
+
+
+def _cuts_to_date(node: exp.Expr) -> bool:
+    to = node.args.get("to")
+    return isinstance(node, _CUT_TO_DATE) or (to is not None and to.this == exp.DataType.Type.DATE)
+
+
+def _field(node: exp.Expr, names: Names, depth: int) -> Target | None:
+    """A field inside a JSON column is named by its last key."""
+    path = node.expression
+    if isinstance(path, exp.JSONPath):
+        keys = [part.this for part in path.expressions if isinstance(part, exp.JSONPathKey)]
+        key = str(keys[-1]) if keys else ""
+    else:
+        key = path.name.strip("{}$").replace(".", ",").rpartition(",")[2] if isinstance(path, exp.Literal) else ""
+    found = target(node.this, names, depth)
+    return replace(found, column=key) if found is not None and key else found
 
 
 def _column(node: exp.Column, names: Names, depth: int) -> Target | None:
@@ -222,8 +249,9 @@ def _part(node: exp.Expr) -> str | None:
         return part
     if isinstance(node, exp.Extract):
         return str(node.this.name).lower()
-    if isinstance(node, exp.TimeToStr):
-        return _FORMATS.get(node.args["format"].name, "other")
+    if isinstance(node, exp.TimeToStr | exp.ToChar):
+        form = node.args.get("format")
+        return _FORMATS.get(form.name, "other") if isinstance(form, exp.Expr) else "other"
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc):
         unit = unit_of(node.args.get("unit"))
         return f"trunc:{unit}" if unit else "other"
@@ -243,13 +271,7 @@ def _with_part(node: exp.Expr, part: str, names: Names, depth: int) -> Target | 
     found = target(inner, names, depth + 1) if isinstance(inner, exp.Expr) else None
     if found is None:
         return None
-    return Target(
-        column=found.column,
-        table=found.table,
-        aggregate=found.aggregate,
-        part=part or found.part,
-        expression=part == "other",
-    )
+    return replace(found, part=part or found.part, dated=found.dated or not part, expression=part == "other")
 
 
 def _mixed(node: exp.Expr, names: Names, depth: int) -> Target | None:

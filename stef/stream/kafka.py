@@ -19,6 +19,10 @@ log = structlog.get_logger("stef.stream")
 
 _CALL_MS = 15_000
 _CLOSE_MS = 5_000
+# How long a poll may wait for a rebalance.
+_JOIN_MS = 1_000
+# How soon new topics and partitions are noticed.
+_METADATA_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +93,19 @@ class KafkaSource:
                 group_id=settings.group,
                 group_instance_id=settings.instance or None,
                 enable_auto_commit=False,
+                allow_auto_create_topics=False,
                 # Neither earliest nor latest: a position that is gone must raise, see `_recover`.
                 auto_offset_reset="none",
                 partition_assignment_strategy=[CooperativeStickyAssignor],
                 session_timeout_ms=int(settings.session_seconds * 1000),
                 heartbeat_interval_ms=int(settings.session_seconds * 1000 / 10),
                 max_poll_interval_ms=int(settings.poll_seconds * 1000),
-                **settings.client(),
+                **{"metadata_max_age_ms": _METADATA_MS, **settings.client()},
             )
+            # The group's first round must know the topics, else it hands out nothing until the next refresh.
+            for topic in settings.topics:
+                if not self._consumer.partitions_for_topic(topic):
+                    log.warning("topic is not there yet, waiting for it", topic=topic)
             listener = _listener(self._moves)
             if settings.pattern:
                 self._consumer.subscribe(pattern=settings.pattern, listener=listener)
@@ -119,6 +128,8 @@ class KafkaSource:
             records: dict[Any, list[Any]] = {}
             try:
                 records = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=limit)
+                if self._joining():
+                    records = self._consumer.poll(timeout_ms=_JOIN_MS, max_records=limit)
             except Exception as error:  # noqa: BLE001 - `_recover` raises again what it does not know
                 gaps = self._recover(error)
             revoked = self._moved(records)
@@ -177,6 +188,19 @@ class KafkaSource:
     def close(self) -> None:
         """Leave the group, committing nothing."""
         self._consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
+
+    def _joining(self) -> bool:
+        """Whether the poll ended in the middle of a rebalance, which then must be taken up again.
+
+        A poll that ends while the client joins anew because a topic changed leaves the join to itself: the client then
+        finds the topics as they should be, never looks at the answer, and is out of the group for good.
+        """
+        from kafka.structs import MemberState
+
+        if self._consumer.group_metadata().state != MemberState.REBALANCING:
+            return False
+        self._consumer._coordinator.request_rejoin()  # noqa: SLF001 - there is no public way to say it
+        return True
 
     def _moved(self, records: dict[Any, list[Any]]) -> tuple[Partition, ...]:
         """Take in what the rebalances of this poll took away and gave.

@@ -117,42 +117,63 @@ class KafkaDeadLetters:
 
 
 class _Producer:
-    """Sends batches and waits for every acknowledgement."""
+    """Sends batches and waits for every acknowledgement.
+
+    After an error the client is made anew: an idempotent one refuses all that follows.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
-        from kafka import KafkaProducer
-        from kafka.errors import KafkaError
-
-        try:
-            self._producer = KafkaProducer(
-                acks="all",
-                linger_ms=20,
-                batch_size=256 * 1024,
-                max_request_size=_MAX_REQUEST,
-                **settings.client(KafkaProducer.DEFAULT_CONFIG),
-            )
-        except KafkaError as error:
-            raise StreamError(f"kafka {','.join(settings.bootstrap)}: {type(error).__name__}: {error}") from error
+        self._settings = settings
+        self._client: Any = None
+        self._connected()
 
     def send_all(self, records: Sequence[dict[str, Any]]) -> None:
+        """Send, and wait; a record that is too large goes without its value."""
+        for record in self._refused(records):
+            # One too large record takes the others of its time down with it.
+            for _ in self._refused([record]):
+                mark = ("stef.value_omitted", str(len(record["value"])).encode())
+                if self._refused([{**record, "value": b"", "headers": [*record["headers"], mark]}]):
+                    raise StreamError(f"kafka: {record['topic']} takes not even the headers of a record")
+
+    def _refused(self, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Send; the records that were refused for their size."""
         from kafka.errors import KafkaError, MessageSizeTooLargeError
 
+        refused = []
         try:
-            sent = [(record, self._producer.send(**record)) for record in records]
-            self._producer.flush(timeout=_FLUSH_SECONDS)
+            client = self._connected()
+            sent = [(record, client.send(**record)) for record in records]
             deadline = time.monotonic() + _FLUSH_SECONDS
             for record, future in sent:
                 try:
                     future.get(timeout=max(0.1, deadline - time.monotonic()))
                 except MessageSizeTooLargeError:
-                    self._send_without_value(record)
+                    refused.append(record)
         except KafkaError as error:
+            self.close()
             raise StreamError(f"kafka: cannot write: {type(error).__name__}: {error}") from error
+        if refused:
+            self.close()
+        return refused
 
-    def _send_without_value(self, record: dict[str, Any]) -> None:
-        mark = ("stef.value_omitted", str(len(record["value"] or b"")).encode())
-        small = {**record, "value": b"", "headers": [*record["headers"], mark]}
-        self._producer.send(**small).get(timeout=_FLUSH_SECONDS)
+    def _connected(self) -> Any:  # noqa: ANN401 - kafka-python is untyped
+        from kafka import KafkaProducer
+        from kafka.errors import KafkaError
+
+        if self._client is None:
+            options = self._settings.client(KafkaProducer.DEFAULT_CONFIG)
+            try:
+                self._client = KafkaProducer(
+                    acks="all", linger_ms=20, batch_size=256 * 1024, max_request_size=_MAX_REQUEST, **options
+                )
+            except KafkaError as error:
+                brokers = ",".join(self._settings.bootstrap)
+                raise StreamError(f"kafka {brokers}: {type(error).__name__}: {error}") from error
+        return self._client
 
     def close(self) -> None:
-        self._producer.close(timeout=5)
+        """Close the client."""
+        if self._client is not None:
+            self._client.close(timeout=5)
+            self._client = None

@@ -1,0 +1,46 @@
+"""What the expansion did to the constraints of the question: reported and counted, no part of Φ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stef.align.comparer import REQUIRED, WRONG, Comparer
+from stef.align.mentions import interprets
+from stef.align.words import Texts
+from stef.apprules import AppRules
+from stef.matching import NEAR, nearness
+from stef.result import Drift, Expansion, ExpansionChange, Match
+from stef.spec import Filter
+from stef.timespan import Calendar
+
+
+def check_expansion(asked: Texts, rules: AppRules, calendar: Calendar) -> Expansion | None:
+    """Each constraint of the question: preserved, changed or dropped; and what was added. None without an expansion."""
+    if asked.expansion is None:
+        return None
+    comparer = Comparer.of(asked, rules, calendar)
+    mine = [item for item in asked.question.filters if item.certainty >= REQUIRED]
+    theirs = [item for item in asked.expansion.filters if item.certainty >= REQUIRED]
+    changes = [_change(item, theirs, comparer) for item in mine]
+    taken = [change.expansion for change in changes]
+    new = [item for item in theirs if item not in taken and not _is_said(item, asked, comparer)]
+    added = [ExpansionChange(drift=Drift.ADDED, expansion=item) for item in new]
+    return Expansion(changes=(*changes, *added), elliptical=asked.question.elliptical)
+
+
+def _is_said(item: Filter, asked: Texts, comparer: Comparer) -> bool:
+    """Whether the question says it too, or means it by other words."""
+    said = any(comparer.says(other, item) for other in asked.question.filters)
+    return said or interprets(item, asked, comparer)
+
+
+def _change(item: Filter, theirs: Sequence[Filter], comparer: Comparer) -> ExpansionChange:
+    compared = [(other, found) for other in theirs if (found := comparer.held(item, other)) is not None]
+    for other, found in compared:
+        if found.match in {Match.MATCHED, Match.UNDETERMINED}:
+            return ExpansionChange(drift=Drift.PRESERVED, question=item, expansion=other)
+    for other, found in compared:
+        if found.match in WRONG and nearness(item, other, comparer.rules) >= NEAR:
+            return ExpansionChange(drift=Drift.CHANGED, question=item, expansion=other)
+    kept = comparer.expansion.asks_for(item)
+    return ExpansionChange(drift=Drift.PRESERVED if kept else Drift.DROPPED, question=item)

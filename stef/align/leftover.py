@@ -1,0 +1,74 @@
+"""What is left when the pairs are taken: mentions without a condition, and conditions that nobody mentioned."""
+
+from __future__ import annotations
+
+from stef.align.comparer import Comparer
+from stef.align.mentions import Mention
+from stef.align.pairing import is_let_in
+from stef.matching.periods import is_clock
+from stef.names import stem, tokens
+from stef.result import FilterEvidence, Match
+from stef.spec import Effect, Filter, Op, QuerySpec
+from stef.values import Placeholder, Text
+
+# A match that rests on words and not on a reading.
+_BY_WORDS = 0.6
+
+
+def unmet(item: Mention, sql: QuerySpec) -> FilterEvidence:
+    """A mention that no condition answers."""
+    asked = item.filter
+    if not item.required:
+        note = "perhaps no condition"
+        return FilterEvidence(match=Match.UNDETERMINED, asked=asked, certainty=asked.certainty, note=note)
+    where = _spoken_of(asked, sql) if asked.implied_column and asked.op is Op.EQ else ""
+    if where:
+        note = f"the SQL speaks of it in {where}"
+        return FilterEvidence(match=Match.MATCHED, asked=asked, required=True, certainty=_BY_WORDS, note=note)
+    certainty = 0.9 * asked.certainty if is_clock(asked.value) else asked.certainty
+    return FilterEvidence(match=Match.MISSING, asked=asked, required=True, certainty=certainty)
+
+
+def _spoken_of(item: Filter, sql: QuerySpec) -> str:
+    """The table or column that a status word is about ("returned" – `returns`, "resolved" – `resolved_at`), or ""."""
+    if not isinstance(item.value, Text):
+        return ""
+    wanted = {stem(word) for word in tokens(item.value.raw)}
+    names = [table.rpartition(".")[2] for table in sql.tables] + [found.column for found in sql.filters]
+    names += [column for shown in sql.projections for column in shown.columns]
+    return next((name for name in names if wanted and wanted <= {stem(word) for word in tokens(name)}), "")
+
+
+def unasked(item: Filter, comparer: Comparer) -> FilterEvidence:
+    """A condition of the SQL that no mention asked for."""
+    if is_let_in(item, comparer):
+        return FilterEvidence(match=Match.BENIGN_EXTRA, found=item)
+    if isinstance(item.value, Placeholder) or is_clock(item.value):
+        note = "a value that the texts do not tell"
+        return FilterEvidence(match=Match.UNDETERMINED, found=item, certainty=0.5, note=note)
+    if item.effect is Effect.EFFECTIVE and (by_words := _by_words(item, comparer)) is not None:
+        return by_words
+    return FilterEvidence(
+        match=Match.EXTRA, found=item, certainty=_extra_certainty(item), note=_extra_note(item, comparer)
+    )
+
+
+def _by_words(item: Filter, comparer: Comparer) -> FilterEvidence | None:
+    if comparer.question.asks_for(item):
+        note = "its value stands in the question"
+        return FilterEvidence(match=Match.MATCHED, found=item, certainty=_BY_WORDS, note=note)
+    if comparer.expansion.asks_for(item):
+        note = "only the expansion has its value"
+        return FilterEvidence(match=Match.INTRODUCED, found=item, certainty=_BY_WORDS, note=note)
+    return None
+
+
+def _extra_certainty(item: Filter) -> float:
+    """IS NOT NULL mostly guards a sort or an aggregate."""
+    return 0.3 if item.op is Op.IS_NOT_NULL else 1.0
+
+
+def _extra_note(item: Filter, comparer: Comparer) -> str:
+    if comparer.question.contradicts(item):
+        return "the question asks for the opposite"
+    return "" if item.effect is Effect.EFFECTIVE else f"without effect ({item.effect})"

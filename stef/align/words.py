@@ -1,0 +1,113 @@
+"""The words of question and expansion, for conditions that the reader of questions did not see as such."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from stef.matching import flag_words
+from stef.matching.columns import MOMENT_SUFFIXES
+from stef.matching.presence import ABSENT, happened
+from stef.names import stem, tokens
+from stef.spec import Filter, Op, QuerySpec
+from stef.values import Boolean, Column, Many, Number, Text, Value, fold
+
+NEGATIONS = frozenset(
+    stem(word)
+    for word in (
+        "no", "not", "never", "without", "none", "neither", "nor", "t", "except", "excluding", "exclude", "other",
+        "missing", "lack", "empty", "non", "but",
+    )
+)  # fmt: skip
+_DENIED = frozenset({Op.NE, Op.NOT_IN, Op.NOT_LIKE, Op.NOT_RANGE})
+# `inactive`, `unpaid`, `non-active`, `deactivated`: the word is there, and says the opposite.
+_OPPOSITES = ("in", "un", "non", "dis", "de")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """The two readings of what was asked, with their texts."""
+
+    question: QuerySpec
+    question_text: str
+    expansion: QuerySpec | None = None
+    expansion_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One text and the stems of its words."""
+
+    text: str
+    stems: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> Said:
+        """Fold a text."""
+        return cls(fold(text), frozenset(stem(word) for word in tokens(text)))
+
+    @property
+    def denies(self) -> bool:
+        """Whether it holds a word of negation."""
+        return bool(self.stems & NEGATIONS)
+
+    def asks_for(self, item: Filter) -> bool:
+        """Whether the value of a condition stands in the text, and the text does not say the opposite."""
+        if item.op in ABSENT:
+            return self.denies
+        if item.op in _DENIED and not self.denies:
+            return False
+        values = item.value.members if isinstance(item.value, Many) else (item.value,)
+        return bool(self.stems) and all(self._holds(item, value) for value in values)
+
+    def _holds(self, item: Filter, value: Value) -> bool:
+        match value:
+            case Text(raw):
+                return self._holds_text(raw)
+            case Number(number) if number in {0, 1} and self._speaks_of(flag_words(item.column)):
+                return True
+            case Number(number):
+                digits = re.escape(format(number.normalize(), "f"))
+                return re.search(rf"(?<![\d.]){digits}(?![\d]|\.\d)", self.text) is not None
+            case Column(name):
+                return self._holds_columns(item.column, name.rpartition(".")[2])
+            case Boolean():
+                return self._speaks_of(flag_words(item.column))
+            case _:
+                return False
+
+    def _holds_text(self, raw: str) -> bool:
+        parts = tokens(raw)
+        if not parts or not raw.strip("% "):
+            return False
+        if all(len(part) == 1 for part in parts):
+            return fold(raw) in self.text.split()
+        return self._speaks_of(frozenset(stem(part) for part in parts))
+
+    def _holds_columns(self, *columns: str) -> bool:
+        parts = [word for column in columns for word in tokens(column) if word not in MOMENT_SUFFIXES]
+        return self._speaks_of(frozenset(stem(word) for word in parts))
+
+    def _speaks_of(self, stems: frozenset[str]) -> bool:
+        return bool(stems) and stems <= self.stems
+
+    def contradicts(self, item: Filter) -> bool:
+        """Whether a condition keeps out what the text asks for: deleted rows asked for, and `is_deleted = 0`."""
+        kept = happened(item)
+        about = flag_words(item.column)
+        if kept is not None and about:
+            return self._wants(about) is (not kept)
+        words = _value_stems(item)
+        return item.op in _DENIED and not self.denies and self._speaks_of(words)
+
+    def _wants(self, about: frozenset[str]) -> bool | None:
+        """Whether the text asks for what is so (True) or for what is not (False); None when it says nothing of it."""
+        if any(prefix + word in self.stems for prefix in _OPPOSITES for word in about):
+            return False
+        if not about <= self.stems:
+            return None
+        return None if self.denies else True
+
+
+def _value_stems(item: Filter) -> frozenset[str]:
+    return frozenset(stem(word) for word in tokens(item.value.raw)) if isinstance(item.value, Text) else frozenset()

@@ -1,0 +1,57 @@
+"""What the checks look at, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from stef.apprules import AppRules
+from stef.names import stem, tokens
+from stef.result import Alignment, Finding
+from stef.spec import QuerySpec
+
+# A mention of the question that a check may hold the SQL to.
+SURE = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the checks look at.
+
+    Attributes:
+        asked: The question; the expansion where the question is a follow-up.
+        asked_text: Its text.
+        sql: Spec of the statement as it is.
+        normalized: The same after the tolerances.
+    """
+
+    asked: QuerySpec
+    asked_text: str
+    sql: QuerySpec
+    normalized: QuerySpec
+    alignment: Alignment
+    rules: AppRules
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Stems of what was asked."""
+        return stems(self.asked_text)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that speaks against the statement; `value` 0 to 1."""
+
+    feature: str
+    value: float
+    code: str
+    detail: str
+
+
+Check = Callable[[Facts], Iterator[Signal]]
+
+
+def stems(text: str) -> frozenset[str]:
+    """Stems of the words of a text or a name."""
+    return frozenset(stem(word) for word in tokens(text))

@@ -1,0 +1,47 @@
+"""The output columns, and whether the statement will run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stef.evidence.facts import SURE, Facts, Signal
+
+
+def distinct(facts: Facts) -> Iterator[Signal]:
+    """Different values were asked for."""
+    sql = facts.sql
+    told_apart = sql.distinct or sql.group_by or sql.aggregations or "union" in sql.set_operations
+    if facts.asked.distinct and not told_apart:
+        yield Signal("distinct", 1.0, "wrong_join_grain", "asked for different values, and the SQL may repeat them")
+
+
+def columns_more(facts: Facts) -> Iterator[Signal]:
+    """More output columns than the question makes plain, beyond one that explains."""
+    wanted, given = _wanted(facts), len(facts.sql.projections)
+    if wanted and given > wanted + 1:
+        detail = f"asked for {wanted} columns, and the SQL gives {given}"
+        yield Signal("columns_more", min(1.0, (given - wanted) / 2), "other", detail)
+
+
+def columns_fewer(facts: Facts) -> Iterator[Signal]:
+    """Fewer output columns than the question makes plain."""
+    wanted, given = _wanted(facts), len(facts.sql.projections)
+    if given < wanted and len(facts.asked.projections) > 1:
+        yield Signal("columns_fewer", 1.0, "other", f"asked for {wanted} columns, and the SQL gives {given}")
+
+
+def _wanted(facts: Facts) -> int:
+    """Number of output columns that the question makes plain; 0 when it does not."""
+    shown = facts.asked.projections
+    unsure = any(item.certainty < SURE for item in shown)
+    if not shown or unsure or any(item.name == "*" for item in facts.sql.projections):
+        return 0
+    named = {function for item in shown for function in item.aggregates}
+    return len(shown) + len([item for item in facts.asked.aggregations if item.function not in named])
+
+
+def dialect(facts: Facts) -> Iterator[Signal]:
+    """A statement that its own dialect cannot read will not run."""
+    for item in facts.findings:
+        if item.code == "dialect_mismatch":
+            yield Signal("foreign_dialect", 1.0, "other", item.detail)

@@ -1,0 +1,73 @@
+"""Conditions that stand inside aggregates: FILTER (WHERE …), COUNT_IF, CASE, a summed boolean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from stef.spec import Effect, Filter, Scope
+from stef.sql.outputs import shallow
+from stef.sql.predicates import conditions
+from stef.sql.reading import Place, Reading
+from stef.sql.targets import aggregate_name
+
+# ClickHouse's combinators: the last argument is the condition.
+_IF_FUNCTIONS = frozenset({"sumif", "avgif", "minif", "maxif", "uniqif", "quantileif"})
+_WRAPPERS = (exp.Paren, exp.Cast, exp.TryCast, exp.Mul, exp.Coalesce)
+
+
+def aggregate_conditions(node: exp.Expr, place: Place, reading: Reading) -> list[Filter]:
+    """Conditions that the aggregates in an expression carry."""
+    if isinstance(node, exp.Column | exp.Literal | exp.Star):
+        return []
+    found: list[Filter] = []
+    aggregate = replace(place, scope=Scope.AGGREGATE)
+    for inner in shallow(node):
+        if isinstance(inner, exp.Filter):
+            condition = inner.expression.this if isinstance(inner.expression, exp.Where) else inner.expression
+            found += conditions(condition, aggregate, reading)
+        elif isinstance(inner, exp.CountIf):
+            found += conditions(inner.this, aggregate, reading)
+        elif _is_combinator(inner):
+            found += conditions(inner.expressions[-1], aggregate, reading)
+        elif name := aggregate_name(inner):
+            found += _inside(inner, name, place, reading)
+    return found
+
+
+def _is_combinator(node: exp.Expr) -> bool:
+    if not isinstance(node, exp.CombinedAggFunc | exp.Anonymous) or not node.expressions:
+        return False
+    return str(node.name or node.this).lower() in _IF_FUNCTIONS
+
+
+def _inside(node: exp.Expr, name: str, place: Place, reading: Reading) -> list[Filter]:
+    argument = node.this
+    if isinstance(argument, exp.Distinct):
+        argument = argument.expressions[0] if argument.expressions else None
+    while isinstance(argument, _WRAPPERS):
+        sides = (argument.this, argument.args.get("expression"))
+        argument = next((a for a in sides if isinstance(a, exp.Case | exp.If | exp.Paren | exp.Cast)), argument.this)
+    if isinstance(argument, exp.Case | exp.If):
+        return _case(argument, name, place, reading)
+    if isinstance(argument, exp.Predicate | exp.And | exp.Or | exp.Not) and not isinstance(argument, exp.Query):
+        effect = Effect.COUNTED_ELSE if name == "count" else Effect.EFFECTIVE
+        return conditions(argument, replace(place, scope=Scope.AGGREGATE, effect=effect), reading)
+    return []
+
+
+def _case(node: exp.Expr, name: str, place: Place, reading: Reading) -> list[Filter]:
+    branches = node.args.get("ifs") if isinstance(node, exp.Case) else [node]
+    default = node.args.get("default") if isinstance(node, exp.Case) else node.args.get("false")
+    if not branches or len(branches) > 1:
+        return []  # several branches weigh the rows; none of them narrows
+    branch = branches[0]
+    condition = branch.this
+    if isinstance(node, exp.Case) and node.this is not None:
+        condition = exp.EQ(this=node.this.copy(), expression=condition.copy())
+    counted = default is not None and not isinstance(default, exp.Null)
+    share = name == "avg" and isinstance(branch.args.get("true"), exp.Literal)
+    blind = counted and (name == "count" or (name == "avg" and not share))
+    effect = Effect.COUNTED_ELSE if blind else Effect.EFFECTIVE
+    return conditions(condition, replace(place, scope=Scope.CASE, effect=effect), reading)
