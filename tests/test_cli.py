@@ -346,25 +346,45 @@ def test_a_closed_pipe_is_no_error(stef, tmp_path):
     assert "Traceback" not in said
 
 
-def test_killed_in_the_middle_and_started_again_stores_each_record_once(stef, tmp_path):
-    """kill -9 at any time loses nothing and stores nothing twice."""
-    total = 900
-    (tmp_path / "log.jsonl").write_text(lines(*({**GOOD, "event_id": f"r{i}"} for i in range(total))))
-    (tmp_path / "port.yaml").write_text(
-        CONSUMER.replace("{kind: file, path: log.jsonl}", "{kind: file, path: log.jsonl, resume: true}")
-    )
-    process = start(tmp_path, "consume", "port.yaml")
+RECORDS = 900
+
+
+def interrupted(folder, stop):
+    """Start a consumer over a log, stop it when some of it is stored, and say what it wrote to standard error."""
+    (folder / "log.jsonl").write_text(lines(*({**GOOD, "event_id": f"r{i}"} for i in range(RECORDS))))
+    resuming = CONSUMER.replace("path: log.jsonl}", "path: log.jsonl, resume: true}")
+    (folder / "port.yaml").write_text(resuming)
+    process = start(folder, "consume", "port.yaml")
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and stored(tmp_path) < 100:
+    while time.monotonic() < deadline and stored(folder) < 50:
         time.sleep(0.02)
-    process.kill()
-    process.communicate()
-    first = stored(tmp_path)
-    assert 0 < first < total
-    process = start(tmp_path, "consume", "port.yaml")
+    stop(process)
+    _, said = process.communicate(timeout=60)
+    assert 0 < stored(folder) <= RECORDS
+    return process.returncode, said
+
+
+def finished(folder):
+    """Start the consumer again and let it come to the end."""
+    process = start(folder, "consume", "port.yaml")
     _, said = process.communicate(timeout=120)
     assert 0 == process.returncode, said
-    assert total == stored(tmp_path) == stored(tmp_path, "DISTINCT event_key")
+
+
+def test_killed_in_the_middle_and_started_again_stores_each_record_once(stef, tmp_path):
+    """A kill -9 at any time loses nothing and stores nothing twice."""
+    interrupted(tmp_path, subprocess.Popen.kill)
+    assert stored(tmp_path) < RECORDS
+    finished(tmp_path)
+    assert RECORDS == stored(tmp_path) == stored(tmp_path, "DISTINCT event_key")
+
+
+def test_sigterm_drains_and_leaves_the_store_whole(stef, tmp_path):
+    """SIGTERM ends with 0 after what is in flight is stored; the next run adds the rest."""
+    code, said = interrupted(tmp_path, subprocess.Popen.terminate)
+    assert 0 == code, said
+    finished(tmp_path)
+    assert RECORDS == stored(tmp_path) == stored(tmp_path, "DISTINCT event_key")
 
 
 def stored(folder, what="*"):
@@ -377,23 +397,3 @@ def stored(folder, what="*"):
             connection.close()
     except sqlite3.OperationalError:
         return 0
-
-
-def test_sigterm_drains_and_leaves_the_store_whole(stef, tmp_path):
-    """SIGTERM ends with 0 after what is in flight is stored; the next run adds the rest."""
-    total = 900
-    (tmp_path / "log.jsonl").write_text(lines(*({**GOOD, "event_id": f"r{i}"} for i in range(total))))
-    (tmp_path / "port.yaml").write_text(
-        CONSUMER.replace("{kind: file, path: log.jsonl}", "{kind: file, path: log.jsonl, resume: true}")
-    )
-    process = start(tmp_path, "consume", "port.yaml")
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and stored(tmp_path) < 100:
-        time.sleep(0.02)
-    process.terminate()
-    _, said = process.communicate(timeout=60)
-    assert 0 == process.returncode, said
-    assert 0 < stored(tmp_path) < total
-    process = start(tmp_path, "consume", "port.yaml")
-    process.communicate(timeout=120)
-    assert total == stored(tmp_path, "DISTINCT event_key")
