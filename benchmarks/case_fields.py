@@ -65,8 +65,14 @@ class Seen:
 
     def asked(self, part: str) -> list[Json]:
         """What the question asks for; a follow-up's other parts come from its expansion."""
-        sides = ["question", "expansion"] if self.spec("question").get("elliptical") else ["question"]
-        return [item for side in sides for item in self.spec(side).get(part) or () if item["certainty"] >= 0.5]
+        own = [item for item in self.spec("question").get(part) or () if item["certainty"] >= 0.5]
+        if not self.spec("question").get("elliptical"):
+            return own
+        more = [item for item in self.spec("expansion").get(part) or () if item["certainty"] >= 0.5]
+        # What the follow-up names by its value alone, the expansion says again with its column: one condition.
+        named = [(item["op"], item["value"]) for item in more if part == "filters" and item["column"]]
+        kept = [item for item in own if part != "filters" or item["column"] or (item["op"], item["value"]) not in named]
+        return kept + more
 
     def evidence(self, matches: frozenset[str]) -> list[Json]:
         """The filters that ended in one of these ways."""

@@ -19,11 +19,12 @@ _ABBREVIATIONS = {
     "emp": "employee", "fname": "firstname", "freq": "frequency", "grp": "group", "id": "id", "inv": "invoice",
     "lang": "language", "lat": "latitude", "lname": "lastname", "lng": "longitude", "loc": "location",
     "lon": "longitude", "max": "maximum", "mfr": "manufacturer", "mgr": "manager", "min": "minimum", "mth": "month",
-    "nbr": "number", "nm": "name", "no": "number", "num": "number", "org": "organization", "pct": "percent", "perc": "percent",
-    "pop": "population", "pos": "position", "prc": "price", "prod": "product", "prov": "province", "qty": "quantity",
-    "rcpt": "receipt", "reg": "region", "rev": "revenue", "seq": "sequence", "st": "street", "stat": "status",
-    "tel": "telephone", "tot": "total", "trans": "transaction", "ts": "timestamp", "txn": "transaction",
-    "typ": "type", "usr": "user", "val": "value", "vol": "volume", "wt": "weight", "yr": "year",
+    "nbr": "number", "nm": "name", "no": "number", "num": "number", "org": "organization", "pct": "percent",
+    "perc": "percent", "pop": "population", "pos": "position", "prc": "price", "prod": "product",
+    "prov": "province", "qty": "quantity", "rcpt": "receipt", "reg": "region", "rev": "revenue", "seq": "sequence",
+    "st": "street", "stat": "status", "tel": "telephone", "tot": "total", "trans": "transaction", "ts": "timestamp",
+    "txn": "transaction", "typ": "type", "usr": "user", "val": "value", "vol": "volume", "wt": "weight",
+    "yr": "year",
 }  # fmt: skip
 _ES = ("ches", "shes", "sses", "xes", "zes")
 

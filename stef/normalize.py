@@ -12,7 +12,7 @@ from dataclasses import replace
 from stef.apprules import AppRules
 from stef.names import similarity
 from stef.result import Normalization
-from stef.spec import Effect, Filter, GroupKey, Op, OrderKey, QuerySpec, Scope
+from stef.spec import Effect, Filter, GroupKey, Limit, Op, OrderKey, QuerySpec, Scope
 from stef.timespan import Interval, Unit, floor, shift
 from stef.values import Column, fold
 
@@ -126,9 +126,15 @@ def limit_tolerance(asked: QuerySpec, sql: QuerySpec, rules: AppRules) -> tuple[
 
 def _is_guard(sql: QuerySpec, rules: AppRules) -> bool:
     limit = sql.limit
-    if limit is None or limit.count is None or limit.below or limit.per or limit.offset:
+    if limit is None or limit.count is None or limit.per or limit.offset or _is_filtered_later(sql, limit):
         return False
     return limit.count >= rules.limit_guard or limit.count == rules.default_limit
+
+
+def _is_filtered_later(sql: QuerySpec, limit: Limit) -> bool:
+    """Whether an aggregate or another condition sees only what the cap left."""
+    inside = limit.path.endswith("/")
+    return limit.below or (inside and any(not item.path.startswith(limit.path) for item in sql.filters))
 
 
 TOLERANCES: tuple[Tolerance, ...] = (required_group_by, benign_group_by, order_by_tolerance, limit_tolerance)

@@ -171,7 +171,8 @@ def _condition(text: str, place: str, dialect: str, path: str) -> Condition:
     try:
         # In brackets, so that nothing but a condition fits; the line break ends a comment.
         tree = sqlglot.parse_one(f"SELECT 1 FROM t WHERE ({wild}\n)", read=read or None)  # noqa: S608 - never executed
-        filters = extract(tree, calendar=Calendar(), dialect=read).filters if isinstance(tree, exp.Query) else ()
+        query = tree if isinstance(tree, exp.Query) and tree.find(exp.Star) is None else exp.Select()
+        filters = extract(query, calendar=Calendar(), dialect=read).filters
     except (SqlglotError, RecursionError):
         filters = ()
     # An OR over columns and a condition that is never true let in what nobody meant.

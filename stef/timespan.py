@@ -50,11 +50,6 @@ class Interval:
         return Interval(max(starts, default=None), min(ends, default=None))
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no moment lies inside."""
-        return self.start is not None and self.end is not None and self.start >= self.end
-
-    @property
     def is_bounded(self) -> bool:
         """Whether both sides are closed."""
         return self.start is not None and self.end is not None

@@ -258,9 +258,9 @@ def test_no_network_by_default(tmp_path):
     }
     log.write_text(json.dumps(record) + "\n", encoding="utf-8")
     code = GUARD + "sys.argv = ['stef', 'score', sys.argv[1], '--json']\nfrom stef.cli import main\nmain()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(log)], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code, str(log)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [("1", "scored")] == [(row["event_id"], row["outcome"]) for row in map(json.loads, done.stdout.splitlines())]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stef.align.comparer import REQUIRED, WRONG, Comparer
+from stef.align.comparer import REQUIRED, Comparer
 from stef.align.mentions import interprets
 from stef.align.words import Texts
 from stef.apprules import AppRules
-from stef.matching import NEAR, nearness
 from stef.result import Drift, Expansion, ExpansionChange, Match
 from stef.spec import Filter
 from stef.timespan import Calendar
@@ -35,12 +34,12 @@ def _is_said(item: Filter, asked: Texts, comparer: Comparer) -> bool:
 
 
 def _change(item: Filter, theirs: Sequence[Filter], comparer: Comparer) -> ExpansionChange:
-    compared = [(other, found) for other in theirs if (found := comparer.held(item, other)) is not None]
-    for other, found in compared:
-        if found.match in {Match.MATCHED, Match.UNDETERMINED}:
+    for other in theirs:
+        found = comparer.held(item, other)
+        if found is not None and found.match in {Match.MATCHED, Match.UNDETERMINED}:
             return ExpansionChange(drift=Drift.PRESERVED, question=item, expansion=other)
-    for other, found in compared:
-        if found.match in WRONG and nearness(item, other, comparer.rules) >= NEAR:
-            return ExpansionChange(drift=Drift.CHANGED, question=item, expansion=other)
+    changed = next((other for other in theirs if comparer.contradicts(item, other)), None)
+    if changed is not None:
+        return ExpansionChange(drift=Drift.CHANGED, question=item, expansion=changed)
     kept = comparer.expansion.asks_for(item)
     return ExpansionChange(drift=Drift.PRESERVED if kept else Drift.DROPPED, question=item)

@@ -49,6 +49,7 @@ CHECKS: tuple[Check, ...] = (
 )
 # A feature counts twice at most, however often it is found.
 _MOST = 2.0
+_LEAST = 0.0001
 # Log-odds from which a signal is worth telling.
 _TELLING = -0.3
 
@@ -60,7 +61,12 @@ def gather(facts: Facts, weights: Weights) -> Evidence:
     odds = weights.intercept + sum(weights.terms[name] * value for name, value in features.items())
     weighed = sorted(((weights.terms[item.feature] * item.value, item) for item in signals), key=lambda pair: pair[0])
     reasons = tuple(JudgeReason(code=item.code, detail=item.detail) for weight, item in weighed if weight <= _TELLING)
-    return Evidence(p_offline=round(1 / (1 + math.exp(-odds)), 4), reasons=reasons, features=features)
+    return Evidence(p_offline=_probability(odds), reasons=reasons, features=features)
+
+
+def _probability(odds: float) -> float:
+    """Probability of log-odds; never quite 0 or 1, which no evidence from texts can be."""
+    return min(max(round(1 / (1 + math.exp(-odds)), 4), _LEAST), 1 - _LEAST)
 
 
 def _summed(signals: Iterable[Signal]) -> dict[str, float]:

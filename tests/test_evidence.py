@@ -1,0 +1,89 @@
+"""What speaks against a statement: a case is a line in `tests/cases/evidence/<check>.jsonl`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from stef.apprules import NO_RULES
+from stef.evidence import CHECKS, Facts, gather
+from stef.result import Alignment, Category, FilterEvidence, Match
+from stef.spec import Filter, Op, QuerySpec, Scope, Source
+from stef.values import Text
+from tests.records import CASES, KNOWN, judged, load
+
+
+@pytest.mark.parametrize("case", load("evidence"))
+def test_a_statement_has_the_features_of_its_case(case):
+    """Exactly the features that the case names are found, and the reasons carry its codes."""
+    found = judged(case).evidence
+    assert sorted(case["features"]) == sorted(found.features)
+    if "codes" in case:
+        assert case["codes"] == sorted({reason.code for reason in found.reasons})
+
+
+@pytest.mark.parametrize("case", load("evidence"))
+def test_p_offline_is_the_weighed_sum_of_the_features(case):
+    """The probability follows from the features and the weights alone."""
+    found = judged(case).evidence
+    terms = KNOWN.weights.terms
+    odds = KNOWN.weights.intercept + sum(terms[name] * value for name, value in found.features.items())
+    assert math.isclose(1 / (1 + math.exp(-odds)), found.p_offline, abs_tol=1e-4)
+
+
+def test_each_check_has_a_case_file():
+    """A check without cases is not tested."""
+    assert {check.__name__ for check in CHECKS} == {path.stem for path in (CASES / "evidence").glob("*.jsonl")}
+
+
+def test_every_feature_has_a_weight_and_every_weight_a_feature():
+    """A signal that nothing weighs and a weight that nothing uses are both mistakes."""
+    named = {name for case in load("evidence") for name in case.values[0]["features"]}
+    filters = {"wrong_column", "wrong_operator", "introduced", "undetermined"}
+    assert set(KNOWN.weights.terms) == named | filters
+
+
+def test_every_weight_speaks_against():
+    """Checks look for faults: none makes a statement more probable."""
+    assert [] == [name for name, weight in KNOWN.weights.terms.items() if weight >= 0]
+
+
+def facts(*filters):
+    """Facts with nothing in them but these filters."""
+    nothing = QuerySpec(source=Source.QUESTION)
+    alignment = Alignment(category=Category.PARTIAL, filters=filters)
+    return Facts(
+        asked=nothing,
+        asked_text="",
+        sql=replace(nothing, source=Source.SQL),
+        normalized=nothing,
+        alignment=alignment,
+        rules=NO_RULES,
+    )
+
+
+def missing(certainty):
+    """A missing filter that is so sure."""
+    asked = Filter(column="hull", op=Op.EQ, value=Text("steel"), scope=Scope.QUESTION, certainty=certainty)
+    return FilterEvidence(match=Match.MISSING, asked=asked, required=True, certainty=certainty)
+
+
+def test_a_vague_mention_that_is_missing_weighs_less_than_its_certainty():
+    """At half the certainty little is left, so that guesses of the reader do not decide."""
+    sure, vague = (gather(facts(missing(certainty)), KNOWN.weights).features["missing"] for certainty in (1.0, 0.5))
+    assert 1.0 == sure
+    assert vague < 0.5
+
+
+def test_a_feature_counts_twice_at_most():
+    """Ten missing filters are no worse than two."""
+    assert 2.0 == gather(facts(*[missing(1.0)] * 10), KNOWN.weights).features["missing"]
+
+
+def test_the_most_telling_reason_comes_first():
+    """Readers see the reason that decided."""
+    extra = replace(missing(1.0), match=Match.EXTRA)
+    reasons = gather(facts(extra, missing(1.0)), KNOWN.weights).reasons
+    assert ["missing_filter", "extra_filter"] == [reason.code for reason in reasons]
