@@ -122,6 +122,8 @@ def passed_through(block: Block) -> Block:
         if block.group_by or block.aggregations or len(block.names.relations) != 1 or len(block.children) != 1:
             return block
         child = block.children[0]
+        if child.limit is not None and len(block.filters) > len(child.filters):
+            child = replace(child, limit=replace(child.limit, below=True))
         if block.limit is not None or block.order_by:
             child = replace(child, order_by=block.order_by or child.order_by, limit=block.limit or child.limit)
         block = replace(child, projections=block.projections)

@@ -8,8 +8,9 @@ from stef.values import fold
 
 # What logs say → what sqlglot calls it. Names that sqlglot knows map to themselves in `canonical`.
 _ALIASES = {
-    "ansi": "", "aurora": "postgres", "azure sql": "tsql", "azuresql": "tsql", "big query": "bigquery", "ch": "clickhouse",
-    "click house": "clickhouse", "cockroach": "postgres", "cockroachdb": "postgres", "dbsql": "databricks",
+    "ansi": "", "aurora": "postgres", "azure sql": "tsql", "azuresql": "tsql", "big query": "bigquery",
+    "ch": "clickhouse", "click house": "clickhouse", "cockroach": "postgres", "cockroachdb": "postgres",
+    "dbsql": "databricks",
     "duck db": "duckdb", "generic": "", "googlesql": "bigquery", "greenplum": "postgres", "maria db": "mysql",
     "mariadb": "mysql", "ms sql": "tsql", "ms sql server": "tsql", "microsoft sql server": "tsql", "mssql": "tsql",
     "mssql server": "tsql", "my sql": "mysql", "oracledb": "oracle", "pg": "postgres", "pgsql": "postgres",
@@ -19,11 +20,12 @@ _ALIASES = {
     "sqlserver": "tsql", "standard sql": "", "starburst": "trino", "synapse": "tsql", "t-sql": "tsql", "t sql": "tsql",
     "timescale": "postgres", "timescaledb": "postgres", "transact-sql": "tsql", "trinodb": "trino",
 }  # fmt: skip
-_KNOWN = frozenset(
-    """athena bigquery clickhouse databricks doris dremio drill druid duckdb dune exasol fabric hive materialize mysql
-    oracle postgres presto prql redshift risingwave singlestore snowflake solr spark spark2 sqlite starrocks tableau
-    teradata trino tsql""".split()
-)
+_KNOWN = frozenset({
+    "athena", "bigquery", "clickhouse", "databricks", "doris", "dremio", "drill", "druid", "duckdb", "dune", "exasol",
+    "fabric", "hive", "materialize", "mysql", "oracle", "postgres", "presto", "prql", "redshift", "risingwave",
+    "singlestore", "snowflake", "solr", "spark", "spark2", "sqlite", "starrocks", "tableau", "teradata", "trino",
+    "tsql",
+})  # fmt: skip
 # Marks that only one family of dialects has; the first that is found decides.
 _MARKS = tuple(
     (re.compile(mark, re.IGNORECASE | re.VERBOSE), dialect)

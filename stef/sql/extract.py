@@ -241,6 +241,9 @@ class _Walk:
     def _clauses(self, node: exp.Select, names: Names, context: Context) -> list[Filter]:
         """WHERE, HAVING and their relatives; row numbers among them are limits."""
         found: list[Filter] = []
+        connect = node.args.get("connect")
+        if connect is not None and (start := connect.args.get("start")) is not None:
+            found += conditions(start, Place(scope=Scope.WHERE, path=f"{context.path}start", names=names), self.reading)
         for key, scope in _CLAUSES:
             clause = node.args.get(key)
             if clause is None:

@@ -18,6 +18,7 @@ _UNIT_PARTS: dict[type[exp.Expr], str] = {
     exp.Week: "week",
     exp.DayOfWeek: "weekday",
 }
+_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _FORMAT_UNITS = {"%Y": "year", "%m": "month", "%Y-%m": "month", "%Y%m": "month", "%Y-%m-%d": "day", "%d": "day"}
 
 
@@ -29,7 +30,7 @@ def group_keys(select: exp.Select, names: Names) -> tuple[GroupKey, ...]:
     if group.args.get("all"):
         plain = [item for item in select.expressions if not aggregates(item, names) and not isinstance(item, exp.Star)]
         return tuple(_group_key(bare(item), names, item.alias_or_name) for item in plain)
-    nodes = list(group.expressions)
+    nodes = [part for node in group.expressions for part in (_columns(node) if isinstance(node, _SETS) else [node])]
     for kind in ("rollup", "cube", "grouping_sets"):
         nodes += [n for extra in group.args.get(kind) or [] if isinstance(extra, exp.Expr) for n in _columns(extra)]
     return tuple(
@@ -77,7 +78,18 @@ def _unit(node: exp.Expr) -> str:
 def order_keys(query: exp.Query, select: exp.Select, names: Names) -> tuple[OrderKey, ...]:
     """ORDER BY, ordinals and aliases resolved."""
     order = query.args.get("order")
-    return tuple(order_key(item, select, names) for item in order.expressions) if order is not None else ()
+    if order is None:
+        return ()
+    items = [item for item in order.expressions if not _places_nulls(item)] or order.expressions
+    return tuple(order_key(item, select, names) for item in items)
+
+
+def _places_nulls(item: exp.Expr) -> bool:
+    """`ORDER BY km IS NULL, km`: where NULLs go is no sort of its own."""
+    node = item.this if isinstance(item, exp.Ordered) else item
+    if isinstance(node, exp.Case) and len(node.args.get("ifs") or []) == 1 and node.this is None:
+        node = node.args["ifs"][0].this
+    return isinstance(node, exp.Is) and isinstance(node.expression, exp.Null)
 
 
 def order_key(item: exp.Expr, select: exp.Select | None, names: Names) -> OrderKey:

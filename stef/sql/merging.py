@@ -1,4 +1,4 @@
-"""Several conditions on one column as one: IN from an OR chain, a range from a pair of bounds, a month beside its year."""
+"""Several conditions on one column as one: IN from an OR chain, a range from two bounds, a month beside its year."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _SUBS: tuple[type[exp.Expr], ...] = (exp.DateSub, exp.TimestampSub, exp.Datetime
 _TRUNCS: tuple[type[exp.Expr], ...] = (exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc)
 _PASS: tuple[type[exp.Expr], ...] = (
     exp.Paren, exp.TsOrDsToTimestamp, exp.TsOrDsToDatetime, exp.StrToTime, exp.StrToDate, exp.TimeStrToTime,
-    exp.DateStrToDate, exp.FromISO8601Timestamp,
+    exp.DateStrToDate, exp.FromISO8601Date, exp.FromISO8601Timestamp,
 )  # fmt: skip
 _LITERAL_WRAPPERS: tuple[type[exp.Expr], ...] = (
     exp.Cast,
@@ -109,7 +109,7 @@ def _by_format(text: str, written: object) -> Moment | None:
 
 
 def stamped(node: exp.Expr) -> str:
-    """Whether a literal is typed as a moment: `zoned` (BigQuery's TIMESTAMP), `plain`, or "" for a date or bare text."""
+    """Whether a literal is typed as a moment: `zoned` (BigQuery's TIMESTAMP), `plain`, else ""."""
     if isinstance(node, exp.Timestamp):
         return "zoned"
     if isinstance(node, exp.Datetime | exp.TsOrDsToTimestamp):
@@ -295,6 +295,8 @@ def _function(node: exp.Expr, calendar: Calendar) -> Instant | int | None:
         return _now(calendar, whole_day=False)
     if name in _TODAY_NAMES:
         return _now(calendar, whole_day=True)
+    if name in _NAMED_WRAPPERS and arguments:
+        return evaluate(arguments[0], calendar)
     if name in {"date", "datetime", "timestamp"} and arguments:
         return _modified(arguments, calendar, whole_day=name == "date")
     if name == "yesterday":

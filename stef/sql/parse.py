@@ -21,6 +21,7 @@ from stef.sql.variables import assignments
 MAX_DEPTH = 40
 # CASE, NOT and the like nest without brackets; more of them than this cannot be parsed and cost seconds to try.
 _MAX_CASES = 5_000
+_CHAIN = re.compile(r"(?:\[[^\[\]]{0,40}\]\s{0,9}){100}")  # a[1][1][1]…
 # Each statement of a text is parsed.
 _MAX_STATEMENTS = 500
 # Texts of this length (characters) are tried in two dialects only: a broken one would cost seconds.
@@ -57,7 +58,7 @@ _WRITES = (
 )  # fmt: skip
 # Commands whose effect is known without reading them.
 _PLAIN_COMMANDS = frozenset(
-    {"GRANT", "REVOKE", "VACUUM", "ANALYZE", "LOCK", "ALTER", "CREATE", "DROP", "SHOW", "DESCRIBE"}
+    {"GRANT", "REVOKE", "VACUUM", "ANALYZE", "LOCK", "ALTER", "CREATE", "DROP", "SHOW", "DESCRIBE", "REPLACE", "MERGE"}
 )
 _WHY = {
     Reason.TOO_DEEP: "nested deeper than the parser follows",
@@ -146,7 +147,7 @@ def _findings(lifted: Lifted, seen: Survey) -> tuple[Finding, ...]:
 def _unreadable(seen: Survey, named: str | None, parameters: Mapping[str, object]) -> tuple[Reason, str] | None:
     """What keeps a text from being parsed at all, seen before the parser may misread it."""
     if not seen.statements:
-        return Reason.NO_SQL, "the text holds nothing but comments"
+        return Reason.NO_SQL, "the text holds nothing but comments and client commands"
     text, code = ";\n".join(seen.statements), ";\n".join(seen.code)
     mark = template_mark(text, code, parameters, braces=named != "clickhouse")
     if mark is not None:
@@ -155,8 +156,8 @@ def _unreadable(seen: Survey, named: str | None, parameters: Mapping[str, object
         return Reason.TOO_DEEP, f"brackets nested {seen.depth} deep, more than {MAX_DEPTH}"
     if len(seen.statements) > _MAX_STATEMENTS:
         return Reason.TOO_LARGE, f"{len(seen.statements)} statements, more than {_MAX_STATEMENTS}"
-    if code.upper().count("CASE") > _MAX_CASES:
-        return Reason.TOO_DEEP, f"more than {_MAX_CASES} CASE expressions"
+    if code.upper().count("CASE") > _MAX_CASES or _CHAIN.search(code):
+        return Reason.TOO_DEEP, "a chain of CASE or of subscripts that is too long to follow"
     return None
 
 
@@ -227,12 +228,12 @@ def _choose(known: Parsed, texts: list[str], trees: list[exp.Expr]) -> Parsed:
     command = str(last.this).upper() if isinstance(last, exp.Command) else ""
     unseen = isinstance(last, exp.Command) or _OPAQUE.match(texts[-1]) is not None
     opaque = unseen and not isinstance(last, _WRITES) and command not in _PLAIN_COMMANDS
-    return replace(
-        known,
-        sql=texts[-1],
-        reason=Reason.OPAQUE if opaque else Reason.NOT_A_QUERY,
-        detail="what it runs cannot be seen" if opaque else "it writes or changes, and answers nothing",
-    )
+    known = replace(known, sql=texts[-1])
+    if opaque:
+        return replace(known, reason=Reason.OPAQUE, detail="what it runs cannot be seen")
+    writes = isinstance(last, _WRITES) or command in _PLAIN_COMMANDS - {"SHOW", "DESCRIBE"}
+    detail = "it writes or changes, and answers nothing" if writes else "it asks for no rows of a table"
+    return replace(known, reason=Reason.NOT_A_QUERY, detail=detail)
 
 
 def unwrapped(tree: exp.Expr | None) -> exp.Expr | None:

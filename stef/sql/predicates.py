@@ -69,6 +69,8 @@ def _terms(node: exp.Expr, *, negated: bool) -> Iterator[tuple[exp.Expr, bool]]:
 def _term(node: exp.Expr, place: Place, reading: Reading, *, negated: bool) -> list[Filter]:
     if isinstance(node, exp.Or | exp.And):
         return _any(node, place, reading, negated=negated)
+    # sqlglot writes `NOT LIKE` and, in some dialects, `IS NOT NULL` as one node.
+    negated = negated != bool(node.args.get("negate"))
     if (op := _COMPARE.get(type(node))) is not None:
         return _comparison(node, op.negated if negated else op, place, reading)
     if isinstance(node, LIKES):
@@ -145,7 +147,7 @@ def _precedence_slip(branches: list[tuple[exp.Expr, bool]], groups: list[list[Fi
 
 def _comparison(node: exp.Expr, op: Op, place: Place, reading: Reading) -> list[Filter]:
     left, right = node.this, bound(node.expression, reading)
-    if isinstance(right, exp.Any | exp.All) and (members := _members(right)) is not None:
+    if _is_quantified(right) and (members := _members(right)) is not None:
         return _against_list(node, op, members, place, reading)
     if _has_query(left) or _has_query(right):
         return list(reading.subquery(node, place, op is Op.NE))
@@ -189,9 +191,16 @@ def _has_query(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Query | exp.Any | exp.All) or node.find(exp.Query) is not None
 
 
+def _is_quantified(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Anonymous):  # `ALL (ARRAY[…])`, which sqlglot takes for a function
+        return node.name.lower() == "all" and len(node.expressions) == 1
+    return isinstance(node, exp.Any | exp.All)
+
+
 def _members(node: exp.Expr) -> list[exp.Expr] | None:
-    """The members of `ANY (ARRAY[…])`; None when it is no list."""
-    inner = node.this
+    """The members of `ARRAY[…]` or `ANY (ARRAY[…])`; None when it is no list."""
+    inner = node.expressions[0] if isinstance(node, exp.Anonymous) else node
+    inner = node.this if isinstance(node, exp.Any | exp.All) else inner
     while isinstance(inner, exp.Paren | exp.Cast):
         inner = inner.this
     if isinstance(inner, _LISTS):
@@ -315,6 +324,24 @@ def _holds(node: exp.Expr, place: Place, reading: Reading, negated: bool) -> lis
     return [compared(found, Op.NE if negated else Op.EQ, value, node.expression, shown(node), place)]
 
 
+def _holds_all(node: exp.Expr, place: Place, reading: Reading, negated: bool) -> list[Filter]:
+    """`tags @> ARRAY['a', 'b']`: every one of them."""
+    members = _members(node.expression)
+    found = target(node.this, place.names)
+    if found is None or members is None or (negated and len(members) > 1):
+        return []
+    return [item for member in members for item in _listed(found, [member], node, place, reading, negated=negated)]
+
+
+def _overlaps(node: exp.Expr, place: Place, reading: Reading, negated: bool) -> list[Filter]:
+    """`tags && ARRAY['a', 'b']`: any one of them."""
+    members = _members(node.expression)
+    found = target(node.this, place.names)
+    if found is None or members is None:
+        return []
+    return _listed(found, members, node, place, reading, negated=negated)
+
+
 def _truth(node: exp.Expr, place: Place, reading: Reading, negated: bool) -> list[Filter]:
     """A bare boolean column, or a function that is one."""
     if isinstance(node, exp.Boolean | exp.Literal | exp.Null):
@@ -354,4 +381,6 @@ _HANDLERS: dict[type[exp.Expr], _Handler] = {
     exp.Is: _is,
     exp.StartsWith: _starts,
     exp.ArrayContains: _holds,
+    exp.ArrayContainsAll: _holds_all,
+    exp.ArrayOverlaps: _overlaps,
 }

@@ -36,7 +36,7 @@ def _simple(node: object, depth: int) -> str | None:
         return "'" + node.name.replace("'", "''") + "'" if node.is_string else node.name
     if isinstance(node, exp.Star) and not any(node.args.values()):
         return "*"
-    if (operator := _OPERATORS.get(type(node))) is not None:
+    if (operator := _OPERATORS.get(type(node))) is not None and not node.args.get("negate"):
         left, right = _simple(node.args["this"], depth + 1), _simple(node.args.get("expression"), depth + 1)
         return None if left is None or right is None else f"{left} {operator} {right}"
     if isinstance(node, exp.Paren):

@@ -30,7 +30,7 @@ _WRITES: dict[type[exp.Expr], str] = {
     exp.Drop: "DROP", exp.Alter: "ALTER", exp.TruncateTable: "TRUNCATE", exp.Copy: "COPY", exp.Grant: "GRANT",
     exp.LoadData: "LOAD DATA", exp.Into: "SELECT INTO", exp.Lock: "a row lock", exp.Comment: "COMMENT",
     exp.Kill: "KILL", exp.Attach: "ATTACH", exp.Detach: "DETACH", exp.Transaction: "a transaction",
-    exp.Commit: "COMMIT", exp.Rollback: "ROLLBACK",
+    exp.Commit: "COMMIT", exp.Rollback: "ROLLBACK", exp.Execute: "EXECUTE",
 }  # fmt: skip
 _WRITE_WORDS = re.compile(
     r"""(?:\A|;)\s*(?P<word>INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|COPY|REPLACE|VACUUM|LOCK
@@ -81,9 +81,7 @@ def _writes(parsed: Parsed) -> Iterator[Finding]:
             if isinstance(node, exp.Command) and _WRITE_WORDS.match(f"{node.this} "):
                 yield _finding("not_read_only", f"the text holds {str(node.this).upper()}")
                 return
-    texts = (
-        (*parsed.executable, *parsed.others) if parsed.statements else (*parsed.executable, *parsed.others, parsed.sql)
-    )
+    texts = (*parsed.executable, *parsed.others, *(() if parsed.statements else (parsed.sql,)))
     for text in texts:
         if (word := _WRITE_WORDS.search(text)) is not None:
             yield _finding("not_read_only", f"the text holds {(word['word'] or word['file']).upper()}")
@@ -93,7 +91,7 @@ def _writes(parsed: Parsed) -> Iterator[Finding]:
 def _functions(parsed: Parsed, denied: Mapping[str, str]) -> Iterator[Finding]:
     seen: set[str] = set()
     for tree in parsed.statements:
-        for node in tree.find_all(exp.Func, exp.Dot, exp.Command):
+        for node in tree.find_all(exp.Func, exp.Dot, exp.Command, exp.Execute):
             for name in _names(node):
                 if name in denied and name not in seen:
                     seen.add(name)
@@ -105,6 +103,8 @@ def _names(node: exp.Expr) -> tuple[str, ...]:
         return (node.this.name.lower(),) if isinstance(node.expression, exp.Func) else ()
     if isinstance(node, exp.Command):
         return (str(node.this).lower(),)
+    if isinstance(node, exp.Execute):
+        return (node.this.name.lower(),) if isinstance(node.this, exp.Table) else ()
     if isinstance(node, exp.Anonymous):
         return (node.name.lower(),)
     return (node.sql_name().lower(),) if isinstance(node, exp.Func) else ()
@@ -127,7 +127,10 @@ def real_tables(tree: exp.Expr) -> tuple[str, ...]:
                 hidden = hidden | {name}
         if isinstance(node, exp.Table) and node.name and not (not node.db and node.name.lower() in hidden):
             found[".".join(part.name for part in node.parts if part.name)] = None
-        stack += [(child, hidden) for child in node.iter_expressions() if child is not clause]
+        procedure = node.this if isinstance(node, exp.Execute) else None
+        stack += [
+            (child, hidden) for child in node.iter_expressions() if child is not clause and child is not procedure
+        ]
     return tuple(found)
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 # Dialects in which a backslash escapes inside a string literal.
-_BACKSLASH = frozenset(
-    "mysql bigquery clickhouse databricks spark spark2 hive snowflake doris starrocks redshift".split()
-)
+_BACKSLASH = frozenset({
+    "mysql", "bigquery", "clickhouse", "databricks", "spark", "spark2", "hive", "snowflake", "doris", "starrocks",
+    "redshift",
+})  # fmt: skip
 
 
 class Kind(Enum):
@@ -50,7 +51,7 @@ def _pattern(string: str) -> re.Pattern[str]:
 
 
 _PLAIN = _pattern(r"'(?:[^']|'')*(?:'|\Z)")
-_ESCAPED = _pattern(r"'(?:[^'\\]|''|\\.)*(?:'|\Z)")
+_ESCAPED = _pattern(r"'(?:[^'\\]|''|\\.)*(?:'|\\?\Z)")
 
 
 _MARKS = re.compile(r"([;()\[\]{}])")

@@ -62,7 +62,7 @@ def _meaning(item: Filter) -> tuple[str, str, str, str]:
 
 
 def _united(branches: list[list[Filter]], reading: Reading) -> list[Filter]:
-    """What every branch demands binds; what only some demand binds only where the others demand something of their own."""
+    """What every branch demands binds; what some demand binds only where the others demand something of their own."""
     meanings = [{_meaning(item) for item in branch} for branch in branches]
     shared = set.intersection(*meanings)
     found = [item for item in branches[0] if _meaning(item) in shared]

@@ -14,8 +14,8 @@ from stef.spec import Span
 
 _HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad]")
 _TYPOGRAPHIC = str.maketrans(
-    {"‘": "'", "’": "'", "“": '"', "”": '"', "，": ",", "（": "(", "）": ")", "；": ";", "＝": "=", "＜": "<", "＞": ">",
-     "＊": "*", "\u00a0": " ", "\u3000": " "}
+    {"‘": "'", "’": "'", "“": '"', "”": '"', "，": ",", "（": "(", "）": ")", "；": ";", "＝": "=", "＜": "<",
+     "＞": ">", "＊": "*", "\u00a0": " ", "\u3000": " "}
 )  # fmt: skip
 _THINK = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 _FENCE = re.compile(r"```[ \t]*(?P<tag>[\w+-]*)[ \t]*\r?\n?(?P<body>.*?)(?P<end>```|\Z)", re.DOTALL)
@@ -80,7 +80,8 @@ _ENGLISH = re.compile(
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _JSON_KEYS = (
-    "sql", "sql_query", "sqlQuery", "generated_sql", "generatedSql", "query", "statement", "sql_cmd", "final_sql", "code",
+    "sql", "sql_query", "sqlQuery", "generated_sql", "generatedSql", "query", "statement", "sql_cmd", "final_sql",
+    "code",
 )  # fmt: skip
 _CUT = re.compile(r"(?:\.\.\.|…|\[truncated\]|<truncated>|\(truncated\))\s*\Z", re.IGNORECASE)
 

@@ -122,11 +122,12 @@ class Names:
 
 def aggregate_name(node: exp.Expr) -> str:
     """Canonical name of an aggregate function, or "" when the node is none."""
+    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc | exp.CombinedAggFunc | exp.ParameterizedAgg):
+        name = str(node.name or node.this).lower()
+        return _NAMED_AGGREGATES.get(name, "" if isinstance(node, exp.Anonymous) else name)
     if isinstance(node, exp.AggFunc):
         name = type(node).__name__.lower()
         return _AGGREGATES.get(name, name)
-    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc | exp.CombinedAggFunc | exp.ParameterizedAgg):
-        return _NAMED_AGGREGATES.get(str(node.name or node.this).lower(), "")
     return ""
 
 

@@ -10,7 +10,7 @@ from stef.sql.scanner import Kind, pieces
 _START = re.compile(r"\A\s*(?:SET|DECLARE)\b(?:\s+(?:SESSION|LOCAL|GLOBAL|VARIABLE))?", re.IGNORECASE)
 _GIVEN = re.compile(
     r"""\A\s*[@$:]*(?P<name>\w+)                        # the variable
-        (?:\s+(?:AS\s+)?\w+(?:\s*\([\d,\s]*\))?)?        # its type
+        (?:\s+(?:AS\s+)?(?P<type>\w+)(?:\s*\([\d,\s]*\))?)?        # its type
         \s*(?::=|=|\bDEFAULT\b)\s*(?P<value>\S.*)\Z""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
@@ -28,7 +28,9 @@ def assignments(statement: str, dialect: str = "") -> Iterator[tuple[str, str]]:
     for part in _parts(statement[start.end() :], dialect):
         found = _GIVEN.match(part)
         if found is not None:
-            yield found["name"].lower(), found["value"].strip()
+            value = found["value"].strip()
+            dated = (found["type"] or "").upper() == "DATE"
+            yield found["name"].lower(), f"CAST({value} AS DATE)" if dated else value
 
 
 def _parts(text: str, dialect: str) -> list[str]:
