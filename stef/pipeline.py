@@ -24,6 +24,7 @@ from stef import data, rulefiles
 from stef.apprules import NO_RULES, AppRules
 from stef.config import Settings
 from stef.errors import JudgeError, RecordError, RulesError, SettingError, StoreError
+from stef.finding import Finding, FindingCode, finding
 from stef.ingest import FieldMapping, read
 from stef.judge import Judge, JudgeCase
 from stef.judge.caps import capped
@@ -33,13 +34,11 @@ from stef.record import Arrival, Message, QueryRecord
 from stef.result import (
     SEMANTICS_VERSION,
     Evaluation,
-    Finding,
     JudgeKind,
     Judgement,
     Outcome,
     Provenance,
     Reason,
-    Severity,
     Verdict,
 )
 from stef.score import PROFILE, score
@@ -74,8 +73,7 @@ class Rulebook:
         try:
             return rulefiles.merged(operator, record.app_rules, trust=self.trust_inline), ()
         except RulesError as error:
-            wrong = Finding(code="inline_rules_invalid", severity=Severity.WARNING, detail=str(error)[:300])
-            return operator, (wrong,)
+            return operator, (finding(FindingCode.INLINE_RULES_INVALID, str(error)[:300]),)
 
 
 class Pipeline:

@@ -15,7 +15,8 @@ from typing import Annotated
 from annotated_types import Interval as Within
 from pydantic import TypeAdapter
 
-from stef.spec import Filter, QuerySpec, Span
+from stef.finding import Finding
+from stef.spec import Filter, QuerySpec
 
 RESULT_VERSION = 1
 SEMANTICS_VERSION = 1  # bumped whenever a golden case changes
@@ -170,29 +171,6 @@ class Normalization:
 
     rule: str
     detail: str
-
-
-class Severity(StrEnum):
-    """How much a finding weighs for a reader of the report."""
-
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Something about the text or the statement that is not its meaning: safety, policy, hostile input.
-
-    Attributes:
-        code: Machine code, such as `not_read_only`.
-        detail: One sentence with what was found.
-    """
-
-    code: str
-    severity: Severity
-    detail: str = ""
-    span: Span | None = None
 
 
 class Verdict(StrEnum):

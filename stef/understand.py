@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from stef.align import Texts, align, check_expansion
 from stef.apprules import AppRules
 from stef.evidence import Facts, gather
+from stef.finding import Finding
 from stef.lexicon import Lexicon
 from stef.nl import extract as nl
 from stef.normalize import normalize
 from stef.record import QueryRecord
-from stef.result import Alignment, Evidence, Expansion, Finding, Normalization, Reason, Specs
+from stef.result import Alignment, Evidence, Expansion, Normalization, Reason, Specs
 from stef.spec import QuerySpec, Source
 from stef.sql import extract as sql
 from stef.sql.parse import Parsed, parse

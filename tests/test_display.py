@@ -22,6 +22,7 @@ from stef.display import Check, CheckedMessage, CheckedRules
 from stef.display.grid import Styled, line, table
 from stef.display.text import clean, number, percent, safe, short, signed
 from stef.errors import RecordError
+from stef.finding import Finding, Severity
 from stef.record import QueryRecord
 from stef.result import (
     Alignment,
@@ -32,7 +33,6 @@ from stef.result import (
     Expansion,
     ExpansionChange,
     FilterEvidence,
-    Finding,
     JudgeKind,
     Judgement,
     JudgeReason,
@@ -42,7 +42,6 @@ from stef.result import (
     Provenance,
     Reason,
     Score,
-    Severity,
     Specs,
     Verdict,
 )

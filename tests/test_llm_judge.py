@@ -18,6 +18,7 @@ import pytest
 
 from stef.apprules import AppRules, Condition
 from stef.errors import JudgeError, JudgeFailure, PromptError
+from stef.finding import Finding, Severity
 from stef.judge.case import JudgeCase
 from stef.judge.client import _retry_after, load
 from stef.judge.dossier import facts
@@ -32,12 +33,10 @@ from stef.result import (
     Expansion,
     ExpansionChange,
     FilterEvidence,
-    Finding,
     JudgeKind,
     Judgement,
     Match,
     Normalization,
-    Severity,
     Specs,
     Verdict,
 )

@@ -9,20 +9,9 @@ import socket
 import pytest
 
 from stef.errors import SettingError
+from stef.finding import Finding, Severity
 from stef.metrics import METRICS, OTHER, Exporter, Kind, Metrics, read_address
-from stef.result import (
-    Drift,
-    Expansion,
-    ExpansionChange,
-    Finding,
-    JudgeKind,
-    Judgement,
-    Outcome,
-    Reason,
-    Severity,
-    Usage,
-    Verdict,
-)
+from stef.result import Drift, Expansion, ExpansionChange, JudgeKind, Judgement, Outcome, Reason, Usage, Verdict
 from tests.streaming import evaluation, failed
 
 

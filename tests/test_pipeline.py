@@ -144,6 +144,7 @@ class Fixed:
 
     async def judge(self, case):
         """Say it."""
+        assert case.statement
         self.calls += 1
         if self.failure:
             raise JudgeError(self.failure, "told to fail")
@@ -255,7 +256,8 @@ def test_without_a_clock_a_relative_date_is_neither_met_nor_missing(pipeline):
     """No `asked_at`: undetermined, and the verdict is LIKELY_CORRECT at most."""
     record = {
         "question": "How many parcels were shipped last month?",
-        "sql": "SELECT COUNT(*) FROM parcels WHERE shipped_on >= DATE_TRUNC('month', CURRENT_DATE - INTERVAL '1 month') "
+        "sql": "SELECT COUNT(*) FROM parcels "
+        "WHERE shipped_on >= DATE_TRUNC('month', CURRENT_DATE - INTERVAL '1 month') "
         "AND shipped_on < DATE_TRUNC('month', CURRENT_DATE)",
         "dialect": "postgres",
     }

@@ -6,10 +6,10 @@ import pytest
 
 from stef.apprules import NO_RULES, AppRules, Condition
 from stef.data import denied_functions
-from stef.result import Severity
+from stef.finding import SEVERITIES, Severity
 from stef.sql.extract import extract
 from stef.sql.parse import parse
-from stef.sql.safety import FINDINGS, findings, is_read_only, real_tables
+from stef.sql.safety import findings, is_read_only, real_tables
 from stef.sql.statement import lift
 from stef.timespan import Calendar
 from tests import sqlcases
@@ -27,7 +27,7 @@ def test_what_is_found(case):
     rules = AppRules(**{key: tuple(value) for key, value in case.get("rules", {}).items()})
     found = _found(case["sql"], case["dialect"], rules)
     assert case["findings"] == [f"{finding.code}: {finding.detail}" for finding in found]
-    assert all(FINDINGS[finding.code] is finding.severity for finding in found)
+    assert all(SEVERITIES[finding.code] is finding.severity for finding in found)
 
 
 def test_read_only_is_the_absence_of_one_finding():

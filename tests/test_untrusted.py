@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stef import data
-from stef.judge.untrusted import SUSPECTED, _signs, clean, defuse, fence, shorten, suspicions
-from stef.result import Severity
+from stef.finding import FindingCode, Severity
+from stef.judge.untrusted import _signs, clean, defuse, fence, shorten, suspicions
 
 CASES = Path(__file__).parent / "cases" / "untrusted"
 NONCE = "0123456789abcdef"
@@ -30,7 +30,9 @@ def _cases(name: str) -> list[pytest.param]:  # type: ignore[valid-type]
 def test_speech_to_the_judge_is_suspected(row: dict) -> None:
     """A text that addresses the evaluator or puts a verdict into its mouth is one critical finding."""
     found = suspicions({row["where"]: row["text"]})
-    assert [(SUSPECTED, Severity.CRITICAL)] == [(finding.code, finding.severity) for finding in found]
+    assert [(FindingCode.PROMPT_INJECTION_SUSPECTED, Severity.CRITICAL)] == [
+        (finding.code, finding.severity) for finding in found
+    ]
     assert found[0].detail.startswith(f"the {row['where']} speaks to the judge: ")
 
 

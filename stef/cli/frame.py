@@ -84,6 +84,7 @@ def start_log(settings: Settings) -> None:
 
     import structlog
 
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it would log the SQL
     as_text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     renderer: Any = structlog.dev.ConsoleRenderer() if as_text else structlog.processors.JSONRenderer()
     steps: list[Any] = [

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from stef.display.grid import Cell, Styled, block, heading, line, table
 from stef.display.results import BAND_STYLES, MATCH_MARKS, VERDICT_STYLES, ending, reason_text
 from stef.display.text import number
-from stef.result import Drift, Evaluation, FilterEvidence, Outcome, Severity
+from stef.finding import Severity
+from stef.result import Drift, Evaluation, FilterEvidence, Outcome
 from stef.spec import Filter, Limit, QuerySpec
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from stef.apprules import AppRules
+from stef.finding import Finding
 from stef.names import stem, tokens
-from stef.result import Alignment, Finding
+from stef.result import Alignment
 from stef.spec import QuerySpec
 
 # A mention of the question that a check may hold the SQL to.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stef.evidence.facts import SURE, Facts, Signal
+from stef.finding import FindingCode
 
 
 def distinct(facts: Facts) -> Iterator[Signal]:
@@ -43,5 +44,5 @@ def _wanted(facts: Facts) -> int:
 def dialect(facts: Facts) -> Iterator[Signal]:
     """A statement that its own dialect cannot read will not run."""
     for item in facts.findings:
-        if item.code == "dialect_mismatch":
+        if item.code is FindingCode.DIALECT_MISMATCH:
             yield Signal("foreign_dialect", 1.0, "other", item.detail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from stef.finding import FindingCode
 from stef.judge.case import JudgeCase
 from stef.judge.offline import RIGHT
 from stef.result import FAULTS, Category, FilterEvidence, Judgement, Match, Verdict
@@ -56,7 +57,7 @@ def _is_open(item: FilterEvidence) -> bool:
     return item.found is not None and item.asked is not None and item.asked.certainty >= _REQUIRED
 
 
-def _finding(*codes: str) -> Callable[[JudgeCase], float]:
+def _finding(*codes: FindingCode) -> Callable[[JudgeCase], float]:
     return lambda case: 1.0 if any(item.code in codes for item in case.findings) else 0.0
 
 
@@ -73,9 +74,9 @@ CAPS: tuple[Cap, ...] = (
         "unsafe",
         "not read-only, or a mandatory filter missing",
         Verdict.POTENTIALLY_INCORRECT,
-        _finding("not_read_only", "mandatory_filter_missing"),
+        _finding(FindingCode.NOT_READ_ONLY, FindingCode.MANDATORY_FILTER_MISSING),
     ),
-    Cap("injection", "suspected injection", None, _finding("prompt_injection_suspected")),
+    Cap("injection", "suspected injection", None, _finding(FindingCode.PROMPT_INJECTION_SUSPECTED)),
 )
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stef.apprules import NO_RULES, AppRules
+from stef.finding import Finding
 from stef.record import QueryRecord
-from stef.result import Alignment, Evidence, Expansion, Finding, JudgeKind, Judgement, Normalization, Specs
+from stef.result import Alignment, Evidence, Expansion, JudgeKind, Judgement, Normalization, Specs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,10 @@ import unicodedata
 from collections.abc import Mapping
 
 from stef import data
-from stef.result import Finding, Severity
+from stef.finding import Finding, FindingCode, finding
 from stef.values import fold
 
 MARK = "judged"
-SUSPECTED = "prompt_injection_suspected"
 
 # Kept although they are control characters.
 _LAYOUT = frozenset("\n\t")
@@ -105,9 +104,7 @@ def suspicions(texts: Mapping[str, str]) -> tuple[Finding, ...]:
         signs = _signs(text)
         if sum(sign.weight for sign in signs) >= 1.0:
             what = ", ".join(dict.fromkeys(sign.what for sign in signs))
-            found.append(
-                Finding(code=SUSPECTED, severity=Severity.CRITICAL, detail=f"the {name} speaks to the judge: {what}")
-            )
+            found.append(finding(FindingCode.PROMPT_INJECTION_SUSPECTED, f"the {name} speaks to the judge: {what}"))
     return tuple(found)
 
 

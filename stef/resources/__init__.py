@@ -1,0 +1,1 @@
+"""Data of the package: lexicons, lists, weights, schemas."""

@@ -10,7 +10,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from stef.result import Finding, Reason, Severity
+from stef.finding import Finding, FindingCode, finding
+from stef.result import Reason
 from stef.sql.dialects import canonical, guesses
 from stef.sql.marks import template_mark
 from stef.sql.scanner import Survey, survey
@@ -140,8 +141,7 @@ def _without_client_lines(sql: str) -> str:
 def _findings(lifted: Lifted, seen: Survey) -> tuple[Finding, ...]:
     if not seen.executable:
         return lifted.findings
-    found = Finding(code="executable_comment", severity=Severity.CRITICAL, detail="MySQL runs the text inside /*! … */")
-    return (*lifted.findings, found)
+    return (*lifted.findings, finding(FindingCode.EXECUTABLE_COMMENT, "MySQL runs the text inside /*! … */"))
 
 
 def _unreadable(seen: Survey, named: str | None, parameters: Mapping[str, object]) -> tuple[Reason, str] | None:
@@ -168,20 +168,19 @@ def _parse_statements(known: Parsed, seen: Survey, named: str | None) -> Parsed:
     if not pairs:
         return replace(known, reason=Reason.NOT_A_QUERY, detail="only client commands")
     if any(_EXPLAIN.match(text) for text, _ in pairs):
-        known = _with_finding(known, "explain", "EXPLAIN gives a plan and no rows")
+        known = _with_finding(known, FindingCode.EXPLAIN, "EXPLAIN gives a plan and no rows")
     texts = [_EXPLAIN.sub("", text) for text, _ in pairs]
     tried = _first_that_parses(texts, [_EXPLAIN.sub("", code) for _, code in pairs], named)
     if isinstance(tried, Reason):
         return replace(known, sql=";\n".join(texts), reason=tried, detail=_WHY[tried], dialect=named or "")
     trees, dialect = tried
     if named and dialect != named:
-        known = _with_finding(known, "dialect_mismatch", f"no {named}; read as {dialect or 'plain SQL'}")
+        known = _with_finding(known, FindingCode.DIALECT_MISMATCH, f"no {named}; read as {dialect or 'plain SQL'}")
     return _choose(replace(known, dialect=dialect), texts, trees)
 
 
-def _with_finding(known: Parsed, code: str, detail: str) -> Parsed:
-    finding = Finding(code=code, severity=Severity.WARNING, detail=detail)
-    return replace(known, findings=(*known.findings, finding))
+def _with_finding(known: Parsed, code: FindingCode, detail: str) -> Parsed:
+    return replace(known, findings=(*known.findings, finding(code, detail)))
 
 
 def _first_that_parses(texts: list[str], codes: list[str], named: str | None) -> tuple[list[exp.Expr], str] | Reason:

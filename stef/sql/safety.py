@@ -12,19 +12,11 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from stef.apprules import AppRules, Condition
+from stef.finding import Finding, FindingCode, finding
 from stef.matching import covers
-from stef.result import Finding, Severity
 from stef.spec import Effect, Filter, QuerySpec
 from stef.sql.parse import Parsed
 
-# Every finding that this module makes, with its severity.
-FINDINGS: Mapping[str, Severity] = {
-    "not_read_only": Severity.CRITICAL,
-    "stacked_statements": Severity.WARNING,
-    "denied_function": Severity.CRITICAL,
-    "table_not_allowed": Severity.CRITICAL,
-    "mandatory_filter_missing": Severity.CRITICAL,
-}
 _WRITES: dict[type[exp.Expr], str] = {
     exp.Insert: "INSERT", exp.Update: "UPDATE", exp.Delete: "DELETE", exp.Merge: "MERGE", exp.Create: "CREATE",
     exp.Drop: "DROP", exp.Alter: "ALTER", exp.TruncateTable: "TRUNCATE", exp.Copy: "COPY", exp.Grant: "GRANT",
@@ -51,7 +43,7 @@ def findings(parsed: Parsed, spec: QuerySpec | None, rules: AppRules, denied: Ma
     """
     found = list(_writes(parsed))
     if len(parsed.statements) > 1:
-        found.append(_finding("stacked_statements", f"{len(parsed.statements)} statements in one text"))
+        found.append(finding(FindingCode.STACKED_STATEMENTS, f"{len(parsed.statements)} statements in one text"))
     found += _functions(
         parsed, {**denied, **dict.fromkeys((name.lower() for name in rules.denied_functions), "denied by the rules")}
     )
@@ -59,32 +51,28 @@ def findings(parsed: Parsed, spec: QuerySpec | None, rules: AppRules, denied: Ma
         found += _tables(parsed, rules.allowed_tables)
     if spec is not None and spec.tables:
         missing = [condition for condition in rules.mandatory_filters if not satisfied(condition, spec.filters)]
-        found += [_finding("mandatory_filter_missing", condition.text) for condition in missing]
+        found += [finding(FindingCode.MANDATORY_FILTER_MISSING, condition.text) for condition in missing]
     return tuple(found)
-
-
-def _finding(code: str, detail: str) -> Finding:
-    return Finding(code=code, severity=FINDINGS[code], detail=detail)
 
 
 def is_read_only(found: tuple[Finding, ...]) -> bool:
     """Whether nothing in the text writes, locks or changes anything."""
-    return all(item.code != "not_read_only" for item in found)
+    return all(item.code is not FindingCode.NOT_READ_ONLY for item in found)
 
 
 def _writes(parsed: Parsed) -> Iterator[Finding]:
     for tree in parsed.statements:
         for node in tree.walk():
             if (what := _WRITES.get(type(node))) is not None:
-                yield _finding("not_read_only", f"the text holds {what}")
+                yield finding(FindingCode.NOT_READ_ONLY, f"the text holds {what}")
                 return
             if isinstance(node, exp.Command) and _WRITE_WORDS.match(f"{node.this} "):
-                yield _finding("not_read_only", f"the text holds {str(node.this).upper()}")
+                yield finding(FindingCode.NOT_READ_ONLY, f"the text holds {str(node.this).upper()}")
                 return
     texts = (*parsed.executable, *parsed.others, *(() if parsed.statements else (parsed.sql,)))
     for text in texts:
         if (word := _WRITE_WORDS.search(text)) is not None:
-            yield _finding("not_read_only", f"the text holds {(word['word'] or word['file']).upper()}")
+            yield finding(FindingCode.NOT_READ_ONLY, f"the text holds {(word['word'] or word['file']).upper()}")
             return
 
 
@@ -95,7 +83,7 @@ def _functions(parsed: Parsed, denied: Mapping[str, str]) -> Iterator[Finding]:
             for name in _names(node):
                 if name in denied and name not in seen:
                     seen.add(name)
-                    yield _finding("denied_function", f"{name} ({denied[name]})")
+                    yield finding(FindingCode.DENIED_FUNCTION, f"{name} ({denied[name]})")
 
 
 def _names(node: exp.Expr) -> tuple[str, ...]:
@@ -140,7 +128,7 @@ def _tables(parsed: Parsed, allowed: tuple[str, ...]) -> Iterator[Finding]:
         for table in real_tables(tree):
             names = (table.lower(), table.lower().rpartition(".")[2])
             if not any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns):
-                yield _finding("table_not_allowed", table)
+                yield finding(FindingCode.TABLE_NOT_ALLOWED, table)
 
 
 def satisfied(condition: Condition, filters: tuple[Filter, ...]) -> bool:

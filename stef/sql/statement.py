@@ -9,7 +9,8 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from stef.result import Finding, Reason, Severity
+from stef.finding import Finding, FindingCode, finding
+from stef.result import Reason
 from stef.spec import Span
 
 _HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad]")
@@ -134,13 +135,9 @@ def _visible(text: str) -> tuple[str, tuple[Finding, ...]]:
     hidden = _HIDDEN.search(text)
     if hidden is None:
         return text.replace("\x00", ""), ()
-    finding = Finding(
-        code="hidden_characters",
-        severity=Severity.WARNING,
-        detail=f"U+{ord(hidden.group()):04X} and perhaps others were removed",
-        span=Span(hidden.start(), hidden.end()),
-    )
-    return _HIDDEN.sub("", text).replace("\x00", ""), (finding,)
+    detail = f"U+{ord(hidden.group()):04X} and perhaps others were removed"
+    found = finding(FindingCode.HIDDEN_CHARACTERS, detail, Span(hidden.start(), hidden.end()))
+    return _HIDDEN.sub("", text).replace("\x00", ""), (found,)
 
 
 def _straighten(sql: str) -> tuple[str, tuple[Finding, ...]]:
@@ -151,12 +148,7 @@ def _straighten(sql: str) -> tuple[str, tuple[Finding, ...]]:
     straight = "".join(part if i % 2 else part.translate(_TYPOGRAPHIC) for i, part in enumerate(parts))
     if straight == sql:
         return sql, ()
-    finding = Finding(
-        code="typographic_characters",
-        severity=Severity.WARNING,
-        detail="quotes or marks that no database reads as such",
-    )
-    return straight, (finding,)
+    return straight, (finding(FindingCode.TYPOGRAPHIC_CHARACTERS, "quotes or marks that no database reads as such"),)
 
 
 def _blocks(text: str) -> list[str]:
