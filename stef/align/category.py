@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stef.align.comparer import WRONG, Comparer
-from stef.align.leftover import unasked, unmet
+from stef.align.leftover import coded, unasked, undetermined_code, unmet
 from stef.align.mentions import mentions
 from stef.align.pairing import pair
 from stef.align.parts import joined_periods
@@ -29,10 +29,12 @@ def align(asked: Texts, sql: QuerySpec, rules: AppRules, calendar: Calendar) -> 
     """
     comparer = Comparer.of(asked, rules, calendar, sql)
     pairs = pair(mentions(asked, comparer), joined_periods(sql.filters), comparer)
+    codes = tuple(coded(pairs.mentions, pairs.filters, comparer))
+    told, taken = [mention for mention, _ in codes], [found for _, found in codes]
     # Absent from the SQL, what the expansion introduced is no fault.
-    missing = tuple(unmet(item, sql) for item in pairs.mentions if not item.introduced)
-    extra = tuple(unasked(item, comparer) for item in pairs.filters)
-    evidence = (*pairs.evidence, *missing, *extra)
+    missing = tuple(unmet(item, sql) for item in pairs.mentions if not item.introduced and item not in told)
+    extra = tuple(unasked(item, comparer) for item in pairs.filters if item not in taken)
+    evidence = (*pairs.evidence, *(undetermined_code(*code) for code in codes), *missing, *extra)
     found = category(evidence)
     extras = [item for item in evidence if item.match in _EXTRAS]
     benign = found is Category.FULL_WITH_EXTRAS and all(item.match is Match.BENIGN_EXTRA for item in extras)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from stef.align.comparer import Comparer
 from stef.align.mentions import Mention
 from stef.align.pairing import is_let_in
+from stef.matching.contents import is_code_for_label
 from stef.matching.periods import is_clock
 from stef.names import stem, tokens
 from stef.result import FilterEvidence, Match
@@ -27,6 +30,37 @@ def unmet(item: Mention, sql: QuerySpec) -> FilterEvidence:
         return FilterEvidence(match=Match.MATCHED, asked=asked, required=True, certainty=_BY_WORDS, note=note)
     certainty = 0.9 * asked.certainty if is_clock(asked.value) else asked.certainty
     return FilterEvidence(match=Match.MISSING, asked=asked, required=True, certainty=certainty)
+
+
+# Columns that hold codes where people say names.
+_CODED = frozenset({"code", "country", "nation", "state", "province", "language", "currency", "iso", "gender", "sex"})
+_MOST_CODE = 3
+
+
+def coded(
+    mentions: Sequence[Mention], filters: Sequence[Filter], comparer: Comparer
+) -> Iterator[tuple[Mention, Filter]]:
+    """Mentions that name a value only, each with a condition that may be its code ("Germany" – `country = 'DE'`)."""
+    left = [item for item in filters if _is_code(item) and not is_let_in(item, comparer)]
+    for mention in mentions:
+        asked = mention.filter
+        unnamed = not asked.column or asked.implied_column
+        if not left or not mention.required or asked.op is not Op.EQ or not unnamed:
+            continue
+        if is_code_for_label(asked.value, left[0].value):
+            yield mention, left.pop(0)
+
+
+def _is_code(item: Filter) -> bool:
+    if item.op is not Op.EQ or item.effect is not Effect.EFFECTIVE or not isinstance(item.value, Text):
+        return False
+    return len(item.value.raw) <= _MOST_CODE and item.value.raw.isupper() and bool(_CODED & set(tokens(item.column)))
+
+
+def undetermined_code(mention: Mention, found: Filter) -> FilterEvidence:
+    """Nobody says what the code means: neither met nor missing."""
+    note = "a code against a label"
+    return FilterEvidence(match=Match.UNDETERMINED, asked=mention.filter, found=found, certainty=0.5, note=note)
 
 
 def _spoken_of(item: Filter, sql: QuerySpec) -> str:

@@ -61,10 +61,13 @@ def progress_of(path: str) -> Iterator[Callable[[Report], None]]:
 
 
 def _summary(report: Report, settings: Settings) -> str:
-    parts = [f"{count} {outcome.replace('_', ' ')}" for outcome, count in report.outcomes.items()]
+    parts = [f"{count} {outcome}" for outcome, count in report.outcomes.items()]
     aside = sum(report.dead_letters.values())
-    parts += [f"{aside} dead letter{'' if aside == 1 else 's'}"] if aside else []
-    return f"{report.received} messages: {', '.join(parts) or 'nothing to do'}; {report.new} new in {settings.store}"
+    if aside:
+        parts.append(f"{aside} dead letter{'' if aside == 1 else 's'}")
+    why = ", ".join(f"{reason} {count}" for reason, count in {**report.reasons, **report.dead_letters}.items())
+    counts = ", ".join(parts) + (f" ({why})" if why else "")
+    return f"{report.received} messages: {counts or 'nothing to do'}; {report.new} new in {settings.store}"
 
 
 def _check_report(consumer: Consumer, settings: Settings, found: Sequence[Any]) -> Any:  # noqa: ANN401 - lazy types

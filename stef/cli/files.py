@@ -61,7 +61,8 @@ def init(folder: str, force: bool) -> None:
         path.write_bytes(content)
         click.echo(str(path))
         written += 1
-    click.echo(f"{written} files written; next: stef consume --check {Path(folder, 'consumers', 'jsonl.yaml')}")
+    consumer = Path(folder, "consumers", "jsonl.yaml")
+    click.echo(f"{written} files written; next: STEF_LOG=your-log.jsonl stef consume --check {consumer}")
 
 
 @click.command(name="demo-log")

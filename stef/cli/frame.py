@@ -37,10 +37,18 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except StefError as error:
             if isinstance(error.__cause__, BrokenPipeError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                ctx.exit(0)  # whoever reads us has seen enough
+                _silence()
+                ctx.exit(0)
             click.echo(f"stef: {printable(str(error))}", err=True)
             ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            _silence()
+            ctx.exit(0)
+
+
+def _silence() -> None:
+    """Whoever reads us has seen enough: let what is left go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:

@@ -11,6 +11,7 @@ import click
 
 from stef.cli.frame import SCORING, advancing, console, printable, resolved, settings_options, size_of
 from stef.config import Settings
+from stef.errors import JudgeError
 
 if TYPE_CHECKING:
     from stef.record import Message
@@ -29,23 +30,27 @@ def score(file: str, as_json: bool, specs: bool, **flags: Any) -> None:  # noqa:
     """Score a log file of JSON lines; results go to standard output.
 
     FILE may be gzip; without it, or with -, the log comes from standard input. Lines that hold no record are named on
-    standard error, and the exit code is then 5.
+    standard error, and the exit code is then 5. It is 4 when records failed, as they do when a model gives no verdict.
     """
     settings = resolved(flags)
     kept: list[Evaluation] = []
-    aside = asyncio.run(_score(file, settings, kept if not as_json else None, specs=specs))
+    failed, aside = asyncio.run(_score(file, settings, kept if not as_json else None, specs=specs))
     if not as_json:
         from stef.display import show_results
 
         show_results(console(), kept)
     if aside:
-        click.echo(f"stef: {aside} of the lines hold no record", err=True)
-        sys.exit(_PUT_ASIDE)
+        click.echo(f"stef: lines that hold no record: {aside}", err=True)
+    if failed:
+        click.echo(f"stef: records that failed: {failed}", err=True)
+    sys.exit(JudgeError.exit_code if failed else _PUT_ASIDE if aside else 0)
 
 
-async def _score(file: str, settings: Settings, kept: list[Evaluation] | None, *, specs: bool) -> int:
+async def _score(file: str, settings: Settings, kept: list[Evaluation] | None, *, specs: bool) -> tuple[int, int]:
+    """Score into `kept` or onto standard output; how many records failed, and how many lines hold none."""
     from stef.display import progress
     from stef.pipeline import build
+    from stef.result import Outcome
     from stef.stream.files import FileSource
     from stef.stream.limits import Limits
     from stef.stream.loop import Loop
@@ -65,12 +70,12 @@ async def _score(file: str, settings: Settings, kept: list[Evaluation] | None, *
             on_flush=advancing(advance),
         )
         try:
-            await loop.run(signals=True)
+            report = await loop.run(signals=True)
         finally:
             await pipeline.close()
     if kept is not None:
         kept += [delivery.evaluation for delivery in memory.deliveries]
-    return complaints.count
+    return report.outcomes.get(Outcome.FAILED, 0), complaints.count
 
 
 class _Complaints:

@@ -42,7 +42,17 @@ def info(store: str | None, as_json: bool) -> None:
         click.echo(json.dumps(facts))
         return
     for name, value in facts.items():
-        click.echo(f"{name.replace('_', ' ')}: {value if not isinstance(value, list) else ', '.join(value)}")
+        click.echo(f"{name.replace('_', ' ')}: {_words(value)}")
+
+
+def _words(value: object) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{name} {count}" for name, count in value.items()) or "none"
+        case list():
+            return ", ".join(map(str, value))
+        case _:
+            return str(value)
 
 
 @db.command()

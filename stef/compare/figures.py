@@ -90,7 +90,7 @@ def figures(key: Key, rows: Sequence[Row], worst: int) -> Group:
         mean_p_correct=fmean(chances) if chances else None,
         fallback_share=_share(sum(bool(row.fallback) for row in scored), len(scored)),
         reasons=dict(sorted(Counter(row.reason.value for row in rows if row.reason).items())),
-        worst=tuple(map(_worst, sorted(scored, key=_badness)[:worst])),
+        worst=tuple(map(_worst, sorted(filter(_could_be_better, scored), key=_badness)[:worst])),
     )
 
 
@@ -109,6 +109,10 @@ def quantile(ordered: Sequence[int], percent: int) -> int | None:
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+def _could_be_better(row: Row) -> bool:
+    return row.band is not Band.EXCELLENT
 
 
 def _badness(row: Row) -> tuple[int, float, str]:

@@ -85,6 +85,9 @@ def outcome_line(evaluations: Iterable[Evaluation]) -> str:
         why = ", ".join(f"{name} {count}" for name, count in reasons.most_common())
         if outcomes[outcome] or outcome is Outcome.SCORED:
             parts.append(f"{outcomes[outcome]} {outcome.replace('_', ' ')}" + (f" ({why})" if why else ""))
+    fallbacks = sum(bool(e.judge and e.judge.fallback) for e in held)
+    if fallbacks:
+        parts.append(f"{fallbacks} judged offline in place of the model")
     return f"{len(held)} record{'' if len(held) == 1 else 's'}: {', '.join(parts)}"
 
 

@@ -32,6 +32,7 @@ _KEPT_IN = {
     "ratio": frozenset({"percent", "rate", "ratio", "share", "average", "mean"}),
     "avg": frozenset({"average", "mean"}),
 }
+_KEYS = (("id",), ("key",), ("code",))
 _MEAN_OF_QUOTIENTS = re.compile(r"\bAVG\s*\((?:[^()]|\([^()]*\))*/", re.IGNORECASE)
 
 
@@ -67,6 +68,28 @@ def counted_twice(facts: Facts) -> Iterator[Signal]:
         if facts.sql.joins or any(item.of != "*" for item in given):
             detail = f"{_named(wanted)} counts rows, and the same one may come again"
             yield Signal("count_distinct", wanted.certainty, "wrong_aggregate", detail)
+
+
+def counted_keys(facts: Facts) -> Iterator[Signal]:
+    """Things were to be counted, and what is counted is their key in the rows of something else.
+
+    `COUNT(customer_id)` over orders counts a customer once for each order.
+    """
+    sql = facts.sql
+    if sql.joins or len(sql.tables) != 1:
+        return
+    table = stems(sql.tables[0].rpartition(".")[2])
+    entities = [
+        stems(wanted.of)
+        for wanted in facts.asked.aggregations
+        if wanted.function == "count" and not wanted.distinct and wanted.certainty >= SURE
+    ]
+    for item in sql.aggregations:
+        key = tokens(item.of)
+        of_key = item.function == "count" and not item.distinct and key[-1:] in _KEYS
+        if of_key and any(stems(" ".join(key[:-1])) & entity and not table & entity for entity in entities):
+            yield Signal("counted_keys", 1.0, "wrong_aggregate", f"COUNT({item.of}) counts rows of {sql.tables[0]}")
+            return
 
 
 def counted_outer(facts: Facts) -> Iterator[Signal]:

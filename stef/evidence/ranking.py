@@ -38,6 +38,21 @@ def order_missing(facts: Facts) -> Iterator[Signal]:
         yield Signal("order_missing", key.certainty, "wrong_order_limit", detail)
 
 
+def unranked(facts: Facts) -> Iterator[Signal]:
+    """The first rows of an order were asked for, and the statement neither sorts nor cuts nor looks for an extreme."""
+    asked, sql = facts.asked, facts.sql
+    if asked.limit is None or asked.limit.certainty < SURE or _first_key(asked) is None:
+        return
+    if not sql.order_by and sql.limit is None and not _ranked(sql) and not _equals_extreme(sql):
+        detail = "asked for the first rows of an order, and the SQL gives all"
+        yield Signal("unranked", asked.limit.certainty, "wrong_order_limit", detail)
+
+
+def _equals_extreme(sql: QuerySpec) -> bool:
+    """Whether a condition on a figure or a rank may pick the rows."""
+    return any(item.aggregate in _EXTREMES for item in sql.filters)
+
+
 def _first_key(asked: QuerySpec) -> OrderKey | None:
     return next((key for key in asked.order_by if key.certainty >= SURE), None)
 

@@ -9,6 +9,7 @@ from stef.evidence.conditions import against_rules, filters, nothing_met, self_d
 from stef.evidence.facts import Check, Facts, Signal
 from stef.evidence.figures import (
     aggregates,
+    counted_keys,
     counted_measure,
     counted_outer,
     counted_twice,
@@ -18,7 +19,7 @@ from stef.evidence.figures import (
 )
 from stef.evidence.grouping import grain, grouping, ungrouped
 from stef.evidence.output import columns_fewer, columns_more, dialect, distinct
-from stef.evidence.ranking import limit_below, limit_count, limit_unasked, order_missing, ordering
+from stef.evidence.ranking import limit_below, limit_count, limit_unasked, order_missing, ordering, unranked
 from stef.result import Evidence, JudgeReason
 from stef.weights import Weights
 
@@ -29,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
     self_defeating,
     aggregates,
     counted_twice,
+    counted_keys,
     counted_outer,
     counted_measure,
     mean_of_quotients,
@@ -39,6 +41,7 @@ CHECKS: tuple[Check, ...] = (
     grain,
     ordering,
     order_missing,
+    unranked,
     limit_below,
     limit_count,
     limit_unasked,

@@ -11,7 +11,7 @@ from stef.judge.offline import RIGHT
 from stef.result import FAULTS, Category, FilterEvidence, Judgement, Match, Verdict
 
 # A finding of this certainty counts as sure.
-SURE = 0.7
+SURE = 0.6
 _REQUIRED = 0.5
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stef.judge.case import JudgeCase
-from stef.result import JudgeKind, Judgement, JudgeReason, Verdict
+from stef.result import JudgeKind, Judgement, Verdict
 from stef.weights import Weights
 
 # The verdicts that say the SQL answers the question.
@@ -27,8 +27,8 @@ class OfflineJudge:
         """The same without waiting."""
         p = case.evidence.p_offline
         verdict = next(step for step in Verdict if p >= self.weights.thresholds[step.value])
-        reasons = case.evidence.reasons or (JudgeReason(code="other", detail="nothing speaks against it"),)
-        return Judgement(kind=self.kind, verdict=verdict, confidence=confidence(verdict, p), reasons=reasons)
+        given = confidence(verdict, p)
+        return Judgement(kind=self.kind, verdict=verdict, confidence=given, reasons=case.evidence.reasons)
 
 
 def confidence(verdict: Verdict, p: float) -> float:

@@ -9,7 +9,8 @@ jitter, or after the time that the server names. All calls of one judge share a 
   probe per interval. A success closes it.
 
 A call whose retries are used up while the breaker is closed fails by itself, since others get through: as a timeout
-when all its attempts timed out, else as unavailable. While the breaker is open, probes use up no retries.
+when all its attempts timed out, else the model counts as down for it. While the breaker is open, probes use up no
+retries.
 
 Everything here belongs to one event loop.
 """
@@ -198,8 +199,8 @@ async def persist(call: Callable[[], Awaitable[_T]], breaker: Breaker) -> _T:
         breaker: Of the judge.
 
     Raises:
-        JudgeError: Refused, or the retries are used up while others get through.
-        ModelDownError: The outage has lasted too long.
+        JudgeError: Refused, or every attempt timed out while others get through.
+        ModelDownError: The retries are used up, or the outage has lasted too long.
     """
     troubles: list[Trouble] = []
     while True:
@@ -226,7 +227,8 @@ async def _between(troubles: list[Trouble], fault: CallError, breaker: Breaker) 
     if breaker.is_open:
         return
     if len(troubles) > breaker.policy.retries:
-        timed_out = set(troubles) == {Trouble.TIMEOUT}
-        failure = JudgeFailure.TIMEOUT if timed_out else JudgeFailure.UNAVAILABLE
-        raise JudgeError(failure, f"{len(troubles)} attempts; last: {fault.detail}") from fault
+        detail = f"{len(troubles)} attempts; last: {fault.detail}"
+        if set(troubles) == {Trouble.TIMEOUT}:
+            raise JudgeError(JudgeFailure.TIMEOUT, detail) from fault
+        raise ModelDownError(detail) from fault
     await breaker.clock.sleep(delay(len(troubles) - 1, fault, breaker.policy, breaker.clock))

@@ -11,10 +11,11 @@ from stef.matching.comparison import Comparison
 from stef.names import tokens
 from stef.result import Match
 from stef.spec import Filter, Op
-from stef.timespan import Calendar, Interval, Unit, floor
-from stef.values import Number, Placeholder, Unknown, Unresolved, Value, as_interval
+from stef.timespan import Calendar, Interval, Unit, floor, shift
+from stef.values import Number, NumberRange, Placeholder, Unknown, Unresolved, Value, as_interval
 
 _TIME_OPS = frozenset({Op.EQ, Op.RANGE, Op.IN, Op.LT, Op.LE, Op.GT, Op.GE, Op.NOT_RANGE, Op.NE})
+_A_MONTH = timedelta(days=31)
 _NEGATED = frozenset({Op.NOT_RANGE, Op.NE})
 # Words of a question that name a time and no column.
 _VAGUE = frozenset({"date", "year", "month", "day", "time", "period", "quarter", "week"})
@@ -69,12 +70,20 @@ def span_of(item: Filter) -> Interval | None:
     """The span of time that a filter keeps, also of a number on a year column (`order_year >= 2020`)."""
     if isinstance(item.value, Interval):
         return item.value
-    span = as_interval(item.value)
+    span = _years(item) or as_interval(item.value)
     if span is None or item.op not in _TIME_OPS or item.aggregate:
         return None
     if isinstance(item.value, Number) and "year" not in tokens(item.column) and item.value.unit != "year":
         return None
     return _bounded(item.op, span)
+
+
+def _years(item: Filter) -> Interval | None:
+    """Years from one to another on a year column (`released_year BETWEEN 1990 AND 1999`)."""
+    if not isinstance(item.value, NumberRange) or "year" not in tokens(item.column):
+        return None
+    first, last = as_interval(Number(item.value.low)), as_interval(Number(item.value.high))
+    return Interval(first.start, last.end) if first is not None and last is not None else None
 
 
 def _bounded(op: Op, span: Interval) -> Interval:
@@ -95,10 +104,19 @@ def _bounded(op: Op, span: Interval) -> Interval:
 def _same_span(asked: Interval, found: Interval, calendar: Calendar) -> bool:
     if asked == found:
         return True
-    if _day(asked.start) != _day(found.start):
+    if _day(asked.start) != _day(found.start) and not _from_month_start(asked, found, calendar):
         return False
     both_open = _is_open(asked.end, calendar) and _is_open(found.end, calendar)
     return both_open or _day_end(asked.end) == _day_end(found.end)
+
+
+def _from_month_start(asked: Interval, found: Interval, calendar: Calendar) -> bool:
+    """Whether "the last six months" begins with a whole month: figures by month are cut there."""
+    if asked.start is None or found.start is None or not _is_open(asked.end, calendar):
+        return False
+    first = floor(asked.start, Unit.MONTH)
+    months_long = asked.end is not None and asked.end - asked.start > _A_MONTH
+    return months_long and found.start in {first, shift(first, Unit.MONTH, 1)}
 
 
 def _is_moment_within(found: Interval, asked: Interval) -> bool:

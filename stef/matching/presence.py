@@ -47,6 +47,8 @@ def flag(asked: Filter, found: Filter, near: float) -> Comparison | None:
         return None
     words = tokens(asked.value.raw) if isinstance(asked.value, Text) else tokens(asked.column)
     column = {stem(part) for part in tokens(found.column)}
+    if found.op is Op.NOT_EXISTS and asked.op is Op.NE and words and {stem(word) for word in words} <= column:
+        return Comparison(Match.MATCHED, 0.8, 0.8)
     if not words or not {stem(word) for word in words} <= column:
         return None
     given = happened(found)
