@@ -65,7 +65,8 @@ def _summary(report: Report, settings: Settings) -> str:
     aside = sum(report.dead_letters.values())
     if aside:
         parts.append(f"{aside} dead letter{'' if aside == 1 else 's'}")
-    why = ", ".join(f"{reason} {count}" for reason, count in {**report.reasons, **report.dead_letters}.items())
+    reasons = (*report.reasons.items(), *report.dead_letters.items())
+    why = ", ".join(f"{reason} {count}" for reason, count in reasons)
     counts = ", ".join(parts) + (f" ({why})" if why else "")
     return f"{report.received} messages: {counts or 'nothing to do'}; {report.new} new in {settings.store}"
 
