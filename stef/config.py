@@ -5,6 +5,7 @@ Precedence: command-line flag, environment, consumer file, default. The environm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -24,6 +25,7 @@ class Setting:
         help: One sentence, with the unit.
         choices: Allowed words; () for any.
         low: Smallest number allowed.
+        high: Largest one.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Setting:
     help: str
     choices: tuple[str, ...] = ()
     low: float = 0
+    high: float = math.inf
 
 
 SETTINGS: tuple[Setting, ...] = tuple(
@@ -58,15 +61,21 @@ SETTINGS: tuple[Setting, ...] = tuple(
             "What records get when the model stays down: the offline verdict (marked), or outcome failed.",
             {"choices": ("offline", "failed")},
         ),
-        ("concurrency", 8, "Records evaluated at the same time.", {"low": 1}),
+        ("concurrency", 8, "Records evaluated at the same time.", {"low": 1, "high": 10_000}),
         (
             "max_sql_bytes",
             262_144,
             "Longest statement that is read, in bytes; longer ones are skipped as too_large.",
             {"low": 1},
         ),
+        (
+            "catalogue_key",
+            "",
+            "Secret under which a catalogue marks values and words; the same for building one and for scoring with it.",
+            {},
+        ),
         ("http", "", "Address for /metrics, /healthz and /readyz, such as 127.0.0.1:9464; empty for none.", {}),
-        ("raw_days", 30, "Days that raw payloads are kept in the store; 0 keeps none.", {}),
+        ("raw_days", 30, "Days that raw payloads are kept in the store; 0 keeps none.", {"high": 36_500}),
         ("log_level", "info", "Least level that is logged.", {"choices": ("debug", "info", "warning", "error")}),
         ("log_format", "auto", "Shape of the log.", {"choices": ("auto", "text", "json")}),
     )
@@ -93,6 +102,7 @@ class Settings:
     on_outage: str
     concurrency: int
     max_sql_bytes: int
+    catalogue_key: str
     http: str
     raw_days: int
     log_level: str
@@ -141,8 +151,9 @@ def _read(row: Setting, given: Any, place: str) -> str | int | float | bool:  # 
         raise SettingError(f"{place}: found {given!r}; allowed: {_allowed(row)}") from None
     if row.choices and value not in row.choices:
         raise SettingError(f"{place}: found {given!r}; allowed: {', '.join(row.choices)}")
-    if kind in (int, float) and value < row.low:
-        raise SettingError(f"{place}: found {given!r}; allowed: {row.low:g} or more")
+    if kind in (int, float) and not row.low <= value <= row.high:
+        bound = f"{row.low:g} or more" if row.high == math.inf else f"{row.low:g} to {row.high:g}"
+        raise SettingError(f"{place}: found {given!r}; allowed: {bound}")
     return value  # type: ignore[no-any-return]
 
 

@@ -16,6 +16,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import yaml
 
 from stef.lexicon import Lexicon, build
+from stef.phrasebook import Phrasebook
+from stef.phrasebook import build as build_phrasebook
 from stef.weights import Weights
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -45,6 +47,24 @@ def lexicon(language: str) -> Lexicon:
     """
     table = resource(f"lexicon.{language}.yaml")
     return build(table["language"], table["phrases"], table["roles"], table["endings"])
+
+
+@cache
+def phrasebook(language: str) -> Phrasebook:
+    """The phrases of a language (ISO 639-1) other than English.
+
+    Raises:
+        FileNotFoundError: There are none for it.
+    """
+    return build_phrasebook(resource(f"lexicon.{language}.yaml"))
+
+
+@cache
+def phrasebooks() -> tuple[Phrasebook, ...]:
+    """All phrasebooks, by language: each `lexicon.<language>.yaml` but that of English."""
+    names = (file.name for file in resources.files("stef.resources").iterdir())
+    found = sorted(name.split(".")[1] for name in names if name.startswith("lexicon.") and name.endswith(".yaml"))
+    return tuple(phrasebook(language) for language in found if language != "en")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from functools import lru_cache
 
 from stef.values import fold, strip_accents
 
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+# Vowel signs of Indic scripts and Thai are no `\w`, and belong to the letter before them.
+_MARKS = r"\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962-\u0963\u0980-\u0983\u09bc-\u09cd\u0a00-\u0dff\u0e31-\u0e4e"
+_PARTS = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|(?:[^\W\d_a-zA-Z]|[{_MARKS}])+")
 # What people shorten in column names, by whole part.
 _ABBREVIATIONS = {
     "acct": "account", "addr": "address", "amt": "amount", "avg": "average", "bal": "balance", "cat": "category",

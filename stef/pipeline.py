@@ -13,7 +13,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,13 @@ import structlog
 
 from stef import data, rulefiles
 from stef.apprules import NO_RULES, AppRules
+from stef.catalogue import Epoch
 from stef.config import Settings
 from stef.errors import JudgeError, RecordError, RulesError, SettingError, StoreError
 from stef.finding import Finding, FindingCode, finding
 from stef.ingest import FieldMapping, read
 from stef.judge import Judge, JudgeCase
-from stef.judge.caps import capped
+from stef.judge.caps import capped, is_suspected
 from stef.judge.offline import OfflineJudge
 from stef.judge.untrusted import suspicions
 from stef.record import Arrival, Message, QueryRecord
@@ -100,6 +101,11 @@ class Pipeline:
         self.mapping, self.known = mapping, known
         self.offline = OfflineJudge(knowledge.weights)
 
+    def pinned(self, catalogues: Epoch | None) -> Pipeline:
+        """The same with what a log has shown."""
+        knowledge = replace(self.knowledge, catalogues=catalogues)
+        return Pipeline(self.rulebook, knowledge, self.judge, mapping=self.mapping, known=self.known)
+
     async def evaluate(self, message: Message) -> tuple[Evaluation | RecordError, ...]:
         """Evaluate every record of a message; members of it that are no records come as errors.
 
@@ -169,6 +175,9 @@ class Pipeline:
         weights, trust = self.knowledge.weights, self.rulebook.trust_inline
         judge = (self.judge.kind.value, self.judge.identity)
         decides = [PROFILE, SEMANTICS_VERSION, rules.digest, judge, weights.digest, trust]
+        pinned = self.knowledge.catalogues
+        if pinned is not None:
+            decides.append(pinned.digest)
         prompt = getattr(self.judge, "prompt", None)
         provenance = Provenance(
             stef=__version__,
@@ -181,6 +190,7 @@ class Pipeline:
             judge=self.judge.kind.value,
             model=str(getattr(self.judge, "model", "")),
             parameters=str(getattr(self.judge, "parameters", "")),
+            catalogue="" if pinned is None else pinned.digest,
             inline_rules=rules.inline_digest,
             trust_inline_rules=trust,
         )
@@ -199,9 +209,17 @@ def calendar_of(record: QueryRecord, rules: AppRules) -> Calendar:
     now = None
     if record.asked_at is not None:
         zone = data.zone(record.timezone or "") or data.zone(rules.timezone) or UTC
-        now = record.asked_at.astimezone(zone).replace(tzinfo=None)
+        now = _in_zone(record.asked_at, zone)
     first_month = rules.fiscal_year_start_month or 1
     return Calendar(now=now, week_start=rules.week_start or 0, fiscal_year_start_month=first_month)
+
+
+def _in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    """The wall clock of a zone; at the ends of the calendar, where there is none, that of the moment's own zone."""
+    try:
+        return moment.astimezone(zone).replace(tzinfo=None)
+    except OverflowError:
+        return moment.replace(tzinfo=None)
 
 
 def _untrusted(record: QueryRecord, seen: Understood) -> dict[str, str]:
@@ -212,6 +230,9 @@ def _untrusted(record: QueryRecord, seen: Understood) -> dict[str, str]:
         "comments": "\n".join(seen.parsed.comments),
         "sql": seen.parsed.sql,
         "rules": json.dumps(record.app_rules, ensure_ascii=False) if record.app_rules else "",
+        "parameters": json.dumps(record.parameters, ensure_ascii=False, default=str) if record.parameters else "",
+        "dialect": record.dialect,
+        "timezone": record.timezone,
     }
     return {name: text for name, text in texts.items() if text}
 
@@ -246,13 +267,19 @@ def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evalu
         phi=points.phi,
         band=points.band,
         p_offline=case.evidence.p_offline,
-        p_correct=combined(case.evidence.p_offline, judgement),
+        p_correct=p_correct(case, judgement),
         alignment=case.alignment,
         expansion=case.expansion,
         normalizations=case.normalizations,
         judge=judgement,
         score=points,
     )
+
+
+def p_correct(case: JudgeCase, judgement: Judgement) -> float:
+    """The evidence and the verdict together; a model that may have been talked to only lowers it."""
+    both = combined(case.evidence.p_offline, judgement)
+    return min(both, case.evidence.p_offline) if is_suspected(case) else both
 
 
 def combined(p_offline: float, judgement: Judgement) -> float:
@@ -271,7 +298,7 @@ def _log_odds(p: float) -> float:
 
 
 def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Known | None = None) -> Pipeline:
-    """Put a pipeline together from the settings.
+    """Put a pipeline together from the settings; it has no catalogue (`pinned` gives it one).
 
     Raises:
         RulesError: A rules file is wrong.
@@ -284,7 +311,7 @@ def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Kno
         raise SettingError(f"app: found {settings.app!r}; allowed: {names}")
     rulebook = Rulebook(registry=registry, default_app=settings.app, trust_inline=settings.trust_inline_rules)
     knowledge = Knowledge(
-        read_question=remembering(question_reader(data.lexicon("en"))),
+        read_question=remembering(question_reader(data.lexicon("en"), data.phrasebooks())),
         weights=data.weights(),
         denied=data.denied_functions(),
         max_sql_bytes=settings.max_sql_bytes,

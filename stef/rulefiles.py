@@ -235,6 +235,8 @@ def load(path: Path) -> AppRules:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_unique)
+    except RecursionError:
+        raise RulesError(str(path), "", "JSON that is nested too deeply", "an object of lists and values") from None
     except OSError as error:
         raise RulesError(str(path), "", error.strerror or str(error), "a readable JSON file") from None
     except UnicodeDecodeError:

@@ -257,6 +257,31 @@ class Join:
     path: str = ""
 
 
+class Role(StrEnum):
+    """What a statement does with a column."""
+
+    PROJECTED = "projected"
+    AGGREGATED = "aggregated"
+    FILTERED = "filtered"
+    GROUPED = "grouped"
+    ORDERED = "ordered"
+    JOINED = "joined"
+    PASSED = "passed"  # put out by a query inside the statement
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """A column that a statement uses, traced to its table.
+
+    Attributes:
+        table: Physical table; "" when the column has no qualifier and the query has several tables.
+    """
+
+    table: str
+    column: str
+    role: Role
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuerySpec:
     """Everything that one text asks for.
@@ -264,7 +289,11 @@ class QuerySpec:
     Attributes:
         elliptical: The question makes sense only after another one ("and for the north?").
         plain_columns: Output columns outside any aggregate (SQL).
+        undefined: Qualifiers that name no source: the statement will not run (SQL).
+        truncated: Quotients that the dialect cuts to a whole number (SQL).
         tables: Physical tables, common table expressions resolved (SQL).
+        uses: Physical columns with what is done to them, each once (SQL).
+        links: Pairs of `table.column` held equal by ON, USING, WHERE or IN, each in alphabetical order (SQL).
         language: Of the question, ISO 639-1.
     """
 
@@ -278,8 +307,12 @@ class QuerySpec:
     distinct: bool = False
     tables: tuple[str, ...] = ()
     joins: tuple[Join, ...] = ()
+    uses: tuple[ColumnUse, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
     set_operations: tuple[str, ...] = ()
     windows: tuple[str, ...] = ()
     placeholders: tuple[str, ...] = ()
+    undefined: tuple[str, ...] = ()
+    truncated: tuple[str, ...] = ()
     elliptical: bool = False
     language: str = ""

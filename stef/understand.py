@@ -6,16 +6,19 @@ record ─┬─ sql.extract ─▶ spec (SQL) ─────────┐
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from stef import tongues
 from stef.align import Texts, align, check_expansion
 from stef.apprules import AppRules
+from stef.catalogue import Catalogue, Epoch
 from stef.evidence import Facts, gather
 from stef.finding import Finding
 from stef.lexicon import Lexicon
 from stef.nl import extract as nl
 from stef.normalize import normalize
+from stef.phrasebook import Phrasebook
 from stef.record import QueryRecord
 from stef.result import Alignment, Evidence, Expansion, Normalization, Reason, Specs
 from stef.spec import QuerySpec, Source
@@ -29,11 +32,20 @@ from stef.weights import Weights
 ReadQuestion = Callable[[str, Source, AppRules, Calendar], QuerySpec]
 
 
-def question_reader(lexicon: Lexicon) -> ReadQuestion:
-    """Reads questions with the words of one language."""
+def question_reader(lexicon: Lexicon, books: Sequence[Phrasebook] = ()) -> ReadQuestion:
+    """Reads questions in English, and in the languages of the phrasebooks."""
+    detector = tongues.Detector(lexicon, books)
 
     def read(text: str, source: Source, rules: AppRules, calendar: Calendar) -> QuerySpec:
-        return nl.extract(text, lexicon=lexicon, calendar=calendar, rules=rules, source=source)
+        book = detector.language(text)
+        if book is not None:
+            return tongues.extract(text, book=book, lexicon=lexicon, calendar=calendar, rules=rules, source=source)
+        spec = nl.extract(text, lexicon=lexicon, calendar=calendar, rules=rules, source=source)
+        guest = detector.guest(text) if spec.language else None
+        if guest is None:
+            return spec
+        other = tongues.extract(text, book=guest, lexicon=lexicon, calendar=calendar, rules=rules, source=source)
+        return tongues.joined(spec, other)
 
     return read
 
@@ -47,12 +59,14 @@ class Knowledge:
         weights: The offline model.
         denied: Functions that no statement should call, lower-case, with what they do.
         max_sql_bytes: Longer statements are not read.
+        catalogues: What the log has shown, pinned; None for nothing.
     """
 
     read_question: ReadQuestion
     weights: Weights
     denied: Mapping[str, str]
     max_sql_bytes: int = 262_144
+    catalogues: Epoch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,15 +112,22 @@ def understand(record: QueryRecord, rules: AppRules, calendar: Calendar, known: 
     question = known.read_question(record.question, Source.QUESTION, rules, calendar)
     expanded = record.expanded_question
     expansion = known.read_question(expanded, Source.EXPANSION, rules, calendar) if expanded else None
-    lifted = lift(record.sql, max_bytes=known.max_sql_bytes)
-    parsed = parse(lifted, dialect=record.dialect or rules.dialect or None, parameters=record.parameters)
-    spec, reason, detail = _spec(record, parsed, calendar)
+    parsed, spec, reason, detail = read_statement(record, rules, calendar, max_bytes=known.max_sql_bytes)
     found = parsed.findings + findings(parsed, spec, rules, known.denied)
     specs = Specs(sql=spec, question=question, expansion=expansion)
     if spec is None:
         return Understood(specs=specs, parsed=parsed, findings=found, reason=reason, detail=detail)
-    compared = _compared(record, question, expansion, spec, found, rules, calendar, known.weights)
+    compared = _compared(record, question, expansion, spec, found, rules, calendar, known)
     return Understood(specs=specs, parsed=parsed, findings=found, compared=compared)
+
+
+def read_statement(
+    record: QueryRecord, rules: AppRules, calendar: Calendar, *, max_bytes: int
+) -> tuple[Parsed, QuerySpec | None, Reason | None, str]:
+    """The statement of a record, its spec, or why there is nothing to score."""
+    lifted = lift(record.sql, max_bytes=max_bytes)
+    parsed = parse(lifted, dialect=record.dialect or rules.dialect or None, parameters=record.parameters)
+    return (parsed, *_spec(record, parsed, calendar))
 
 
 def _spec(record: QueryRecord, parsed: Parsed, calendar: Calendar) -> tuple[QuerySpec | None, Reason | None, str]:
@@ -147,7 +168,7 @@ def _compared(
     found: tuple[Finding, ...],
     rules: AppRules,
     calendar: Calendar,
-    weights: Weights,
+    known: Knowledge,
 ) -> Compared:
     expanded = record.expanded_question or ""
     texts = Texts(question=question, question_text=record.question, expansion=expansion, expansion_text=expanded)
@@ -159,15 +180,22 @@ def _compared(
     facts = Facts(
         asked=asked,
         asked_text=f"{record.question} {expanded}" if follow_up else record.question,
+        question_text=record.question,
+        expansion_text=expanded,
         sql=spec,
         normalized=normalized,
         alignment=alignment,
         rules=rules,
         findings=found,
+        catalogue=_catalogue(record, known),
     )
     return Compared(
         alignment=alignment,
-        evidence=gather(facts, weights),
+        evidence=gather(facts, known.weights),
         expansion=check_expansion(texts, rules, calendar),
         normalizations=trace,
     )
+
+
+def _catalogue(record: QueryRecord, known: Knowledge) -> Catalogue | None:
+    return None if known.catalogues is None else known.catalogues.of(record.app, record.database)

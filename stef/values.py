@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -18,9 +18,10 @@ from stef.timespan import Interval, parse_moment
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string literal or the words of a question; `raw` is as written."""
+    """A string literal or the words of a question; `raw` is as written, `also` are other ways to say the same."""
 
     raw: str
+    also: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +158,16 @@ def as_interval(value: Value) -> Interval | None:
             return None
 
 
+_MOST_DIGITS = 60
+
+
 def decimal(text: str) -> Decimal | None:
-    """Read plain digits as SQL has them (`-12.5`, `1e3`), or None."""
+    """Read plain digits as SQL has them (`-12.5`, `1e3`), or None; also for what no column could hold (`1e999999`)."""
     try:
         number = Decimal(text.strip())
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    return number if number.is_finite() and abs(number.adjusted()) <= _MOST_DIGITS else None
 
 
 def same(left: Value, right: Value) -> bool:
@@ -181,11 +185,18 @@ def same(left: Value, right: Value) -> bool:
         case (Many(a), Many(b)):
             return all(any(same(x, y) for y in b) for x in a) and all(any(same(x, y) for x in a) for y in b)
         case (Text(a), Text(b)):
-            return fold(a) == fold(b) or _same_scalar(left, right)
+            return fold(a) == fold(b) or _also(left, b) or _also(right, a) or _same_scalar(left, right)
         case (Column(a), Column(b)):
             return fold(a.rpartition(".")[2]) == fold(b.rpartition(".")[2])
         case _:
             return _same_scalar(left, right)
+
+
+def _also(value: Value, word: str) -> bool:
+    """Whether a word is another way to say a text, accents left aside."""
+    if not isinstance(value, Text) or not value.also:
+        return False
+    return strip_accents(fold(word)) in {strip_accents(fold(form)) for form in value.also}
 
 
 def _same_scalar(left: Value, right: Value) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stef.data import denied_functions, lexicon, weights
+from stef.data import denied_functions, lexicon, phrasebooks, weights
 from stef.judge.caps import capped
 from stef.judge.case import JudgeCase
 from stef.judge.offline import OfflineJudge
@@ -22,7 +22,10 @@ from stef.values import describe
 
 CASES = Path(__file__).parent / "cases"
 KNOWN = Knowledge(
-    read_question=question_reader(lexicon("en")), weights=weights(), denied=denied_functions(), max_sql_bytes=100_000
+    read_question=question_reader(lexicon("en"), phrasebooks()),
+    weights=weights(),
+    denied=denied_functions(),
+    max_sql_bytes=100_000,
 )
 OFFLINE = OfflineJudge(KNOWN.weights)
 

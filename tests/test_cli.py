@@ -125,7 +125,7 @@ def test_a_repeated_record_is_a_duplicate(stef):
     ("arguments", "code", "said"),
     [
         (("score", "--judge", "nobody"), 2, "offline"),
-        (("score", "--concurrency", "0"), 2, "1 or more"),
+        (("score", "--concurrency", "0"), 2, "1 to 10000"),
         (("score", "--judge", "llm"), 2, "model"),
         (("score", "--app", "absent"), 2, "absent"),
         (("consume", "absent.yaml"), 3, "absent.yaml"),
@@ -233,6 +233,15 @@ def test_consuming_twice_stores_nothing_twice(consumed, stef, tmp_path):
     with sqlite3.connect(tmp_path / "port.db") as connection:
         assert (7,) == connection.execute("SELECT COUNT(*) FROM evaluations").fetchone()
     connection.close()
+
+
+def test_results_are_never_written_into_the_log(stef, tmp_path):
+    """A sink on the source's own file is refused, and the file stays as it is."""
+    (tmp_path / "log.jsonl").write_text(lines(GOOD))
+    (tmp_path / "port.yaml").write_text(CONSUMER.replace("out.jsonl", "log.jsonl"))
+    done = stef("consume", "port.yaml")
+    assert (3, lines(GOOD)) == (done.exit_code, (tmp_path / "log.jsonl").read_text())
+    assert "which is the source" in done.stderr
 
 
 def test_check_shows_the_fields_and_stores_nothing(stef, tmp_path):

@@ -241,7 +241,14 @@ def test_p_offline_is_a_probability_and_every_feature_is_bounded(asked, sql):
     """Whatever comes in."""
     normalized, _ = normalize(asked, sql, NO_RULES)
     facts = Facts(
-        asked=asked, asked_text="", sql=sql, normalized=normalized, alignment=aligned(asked, sql), rules=NO_RULES
+        asked=asked,
+        asked_text="",
+        question_text="",
+        expansion_text="",
+        sql=sql,
+        normalized=normalized,
+        alignment=aligned(asked, sql),
+        rules=NO_RULES,
     )
     found = gather(facts, KNOWN.weights)
     assert 0 < found.p_offline < 1

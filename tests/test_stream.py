@@ -428,10 +428,10 @@ def test_stop_has_a_deadline(store):
             await asyncio.sleep(60)
         return await evaluate(message)
 
-    loop = make(source, judge, store=store, limits=limits(drain_seconds=0.5))
+    loop = make(source, judge, store=store, limits=limits(drain_seconds=2))
     report, seconds = asyncio.run(stopped(loop, begun.wait))
     assert (2, {LIST: 1}, 2) == (store.count(), source.committed, report.given_back)
-    assert seconds < 2
+    assert seconds < 10
 
 
 def test_second_stop_ends_at_once(store):

@@ -22,6 +22,8 @@ NEGATIONS = frozenset(
 _DENIED = frozenset({Op.NE, Op.NOT_IN, Op.NOT_LIKE, Op.NOT_RANGE})
 # `inactive`, `unpaid`, `non-active`, `deactivated`: the word is there, and says the opposite.
 _OPPOSITES = ("in", "un", "non", "dis", "de")
+# Scripts without spaces between words: Chinese, Japanese, Thai.
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,8 @@ class Said:
         parts = tokens(raw)
         if not parts or not raw.strip("% "):
             return False
+        if _UNSPACED.search(raw):
+            return fold(raw.strip("% ")) in self.text
         if all(len(part) == 1 for part in parts):
             return fold(raw) in self.text.split()
         return self._speaks_of(frozenset(stem(part) for part in parts))

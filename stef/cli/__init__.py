@@ -28,7 +28,7 @@ def main() -> None:
 
 def _assemble() -> None:
     """Hang the commands in, in the order in which a newcomer needs them."""
-    from stef.cli import comparing, consuming, explaining, files, scoring, storing
+    from stef.cli import cataloguing, comparing, consuming, explaining, files, scoring, storing
 
     for command in (
         scoring.score,
@@ -36,6 +36,7 @@ def _assemble() -> None:
         consuming.consume,
         comparing.compare_groups,
         files.rules,
+        cataloguing.catalogue,
         files.init,
         files.demo_log,
         storing.db,

@@ -93,6 +93,7 @@ async def wired(
         StreamError: A broker does not answer, or an output cannot be written.
         SettingError: The address of the exporter cannot be listened on.
     """
+    _keep_apart(consumer)
     async with AsyncExitStack() as stack:
         metrics = Metrics()
         metrics.build(__version__)
@@ -233,6 +234,15 @@ def open_sinks(consumer: Consumer, settings: Settings, metrics: Metrics) -> list
     if settings.http:
         sinks.append(PrometheusSink(metrics))
     return sinks
+
+
+def _keep_apart(consumer: Consumer) -> None:
+    """Refuse a sink that would write into the file that is read."""
+    source = consumer.source.path if isinstance(consumer.source, FileIn) else "-"
+    for number, sink in enumerate(consumer.sinks):
+        path = sink.path if isinstance(sink, JsonlOut) else "-"
+        if "-" not in {path, source} and Path(path).resolve() == Path(source).resolve():
+            raise ConsumerError(consumer.path, f"sinks[{number}].path", f"{path}, which is the source", "another file")
 
 
 def open_dead_letters(consumer: Consumer) -> DeadLetters:

@@ -5,6 +5,7 @@ Functions take a rich `Console` and print nowhere else. Text from the log is mad
 
 from __future__ import annotations
 
+from stef.display.catalogue import show_catalogue
 from stef.display.check import Check, CheckedMessage, CheckedRules, show_check
 from stef.display.comparison import show_comparison
 from stef.display.explain import show_explanation
@@ -19,6 +20,7 @@ __all__ = [
     "outcome_line",
     "progress",
     "safe",
+    "show_catalogue",
     "show_check",
     "show_comparison",
     "show_explanation",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from stef.apprules import AppRules
+from stef.catalogue import Catalogue
 from stef.finding import Finding
 from stef.names import stem, tokens
 from stef.result import Alignment
@@ -22,17 +23,28 @@ class Facts:
     Attributes:
         asked: The question; the expansion where the question is a follow-up.
         asked_text: Its text.
+        question_text: As the user wrote it.
+        expansion_text: As the agent wrote it; "" without one.
         sql: Spec of the statement as it is.
         normalized: The same after the tolerances.
+        catalogue: What the log has shown of its database; None when there is nothing.
     """
 
     asked: QuerySpec
     asked_text: str
+    question_text: str
+    expansion_text: str
     sql: QuerySpec
     normalized: QuerySpec
     alignment: Alignment
     rules: AppRules
     findings: tuple[Finding, ...] = ()
+    catalogue: Catalogue | None = None
+
+    @property
+    def texts(self) -> str:
+        """Everything that was said."""
+        return f"{self.question_text} {self.expansion_text}"
 
     @property
     def words(self) -> frozenset[str]:

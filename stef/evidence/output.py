@@ -24,6 +24,19 @@ def columns_more(facts: Facts) -> Iterator[Signal]:
         yield Signal("columns_more", min(1.0, (given - wanted) / 2), "other", detail)
 
 
+def columns_beyond(facts: Facts) -> Iterator[Signal]:
+    """More output columns than anything in the question accounts for; each further one counts half."""
+    asked, shown = facts.asked, facts.sql.projections
+    if not asked.projections or any(item.name == "*" for item in shown):
+        return
+    named = {function for item in asked.projections for function in item.aggregates}
+    figures = [item for item in asked.aggregations if item.function not in named]
+    beyond = len(shown) - len(asked.projections) - len(figures) - len(asked.group_by)
+    if beyond > 0:
+        detail = f"{len(shown)} output columns, {beyond} of them beyond what was asked for"
+        yield Signal("columns_beyond", min(1.0, beyond / 2), "other", detail)
+
+
 def columns_fewer(facts: Facts) -> Iterator[Signal]:
     """Fewer output columns than the question makes plain."""
     wanted, given = _wanted(facts), len(facts.sql.projections)
@@ -46,3 +59,15 @@ def dialect(facts: Facts) -> Iterator[Signal]:
     for item in facts.findings:
         if item.code is FindingCode.DIALECT_MISMATCH:
             yield Signal("foreign_dialect", 1.0, "other", item.detail)
+
+
+def undefined(facts: Facts) -> Iterator[Signal]:
+    """A qualifier that names no source: the statement will not run."""
+    for name in facts.sql.undefined:
+        yield Signal("undefined", 1.0, "other", f"{name} names no table of the statement")
+
+
+def truncated(facts: Facts) -> Iterator[Signal]:
+    """A quotient of two counts that the dialect cuts to a whole number."""
+    for quotient in facts.sql.truncated:
+        yield Signal("truncated", 1.0, "wrong_aggregate", f"{quotient} is cut to a whole number")

@@ -38,6 +38,19 @@ def order_missing(facts: Facts) -> Iterator[Signal]:
         yield Signal("order_missing", key.certainty, "wrong_order_limit", detail)
 
 
+def sort_shown(facts: Facts) -> Iterator[Signal]:
+    """The sort key stands in the output, and nobody asked to see it."""
+    sql, asked = facts.sql, facts.asked
+    if not sql.order_by or not asked.order_by or asked.aggregations or len(sql.projections) < 2:
+        return
+    key = sql.order_by[0]
+    keys = {key.by, *key.columns}
+    seen = [item for item in sql.projections if keys & {item.name, *item.columns} or key.aggregate in item.aggregates]
+    wanted = [word for item in asked.projections for word in (item.name, *item.columns)]
+    if seen and not any(similarity(word, name) >= 0.6 for word in wanted for name in keys):
+        yield Signal("sort_shown", 1.0, "other", f"{key.by} is the sort key, and nobody asked to see it")
+
+
 def unranked(facts: Facts) -> Iterator[Signal]:
     """The first rows of an order were asked for, and the statement neither sorts nor cuts nor looks for an extreme."""
     asked, sql = facts.asked, facts.sql

@@ -17,9 +17,17 @@ from stef.evidence.figures import (
     measure,
     unasked_aggregate,
 )
+from stef.evidence.grounding import (
+    unexplained,
+    ungrounded_filters,
+    ungrounded_outputs,
+    ungrounded_values,
+    unused_names,
+)
 from stef.evidence.grouping import grain, grouping, ungrouped
-from stef.evidence.output import columns_fewer, columns_more, dialect, distinct
-from stef.evidence.ranking import limit_below, limit_count, limit_unasked, order_missing, ordering, unranked
+from stef.evidence.learned import learned
+from stef.evidence.output import columns_beyond, columns_fewer, columns_more, dialect, distinct, truncated, undefined
+from stef.evidence.ranking import limit_below, limit_count, limit_unasked, order_missing, ordering, sort_shown, unranked
 from stef.result import Evidence, JudgeReason
 from stef.weights import Weights
 
@@ -48,7 +56,16 @@ CHECKS: tuple[Check, ...] = (
     distinct,
     columns_more,
     columns_fewer,
+    columns_beyond,
     dialect,
+    undefined,
+    truncated,
+    sort_shown,
+    unexplained,
+    ungrounded_values,
+    ungrounded_filters,
+    ungrounded_outputs,
+    unused_names,
 )
 # A feature counts twice at most, however often it is found.
 _MOST = 2.0
@@ -64,7 +81,10 @@ def gather(facts: Facts, weights: Weights) -> Evidence:
     odds = weights.intercept + sum(weights.terms[name] * value for name, value in features.items())
     weighed = sorted(((weights.terms[item.feature] * item.value, item) for item in signals), key=lambda pair: pair[0])
     reasons = tuple(JudgeReason(code=item.code, detail=item.detail) for weight, item in weighed if weight <= _TELLING)
-    return Evidence(p_offline=_probability(odds), reasons=reasons, features=features)
+    shown = learned(facts, facts.catalogue)
+    odds += sum(weights.terms.get(name, 0.0) * value for name, value in shown.features.items())
+    told = tuple(JudgeReason(code=item.code, detail=item.detail) for item in shown.signals)
+    return Evidence(p_offline=_probability(odds), reasons=(*reasons, *told), features={**features, **shown.features})
 
 
 def _probability(odds: float) -> float:

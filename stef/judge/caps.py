@@ -80,6 +80,11 @@ CAPS: tuple[Cap, ...] = (
 )
 
 
+def is_suspected(case: JudgeCase) -> bool:
+    """Whether a text of the record speaks to the judge: a model's word then counts for nothing beyond offline's."""
+    return any(item.code is FindingCode.PROMPT_INJECTION_SUSPECTED for item in case.findings)
+
+
 def capped(given: Judgement, case: JudgeCase, offline: Judgement) -> Judgement:
     """Lower a verdict to what the facts allow.
 
@@ -88,19 +93,34 @@ def capped(given: Judgement, case: JudgeCase, offline: Judgement) -> Judgement:
         case: With the facts.
         offline: What the offline judge says of the same case.
     """
+    result = _lowered(given, case)
+    return _at_most(result, _lowered(offline, case), given) if is_suspected(case) else result
+
+
+def _lowered(given: Judgement, case: JudgeCase) -> Judgement:
     result = given
     for cap in CAPS:
         certainty = cap.holds(case)
-        highest = offline.verdict if cap.highest is None else cap.highest
-        if certainty and highest.rank > result.verdict.rank:
+        if cap.highest is not None and certainty and cap.highest.rank > result.verdict.rank:
             result = replace(
                 result,
-                verdict=highest,
-                confidence=offline.confidence if cap.highest is None else _confidence(result, highest, certainty),
+                verdict=cap.highest,
+                confidence=_confidence(result, cap.highest, certainty),
                 cap=cap.fact,
                 raw_verdict=given.raw_verdict or given.verdict,
             )
     return result
+
+
+def _at_most(result: Judgement, offline: Judgement, given: Judgement) -> Judgement:
+    """What a text of the record may have talked the judge into counts for nothing: neither verdict nor γ rises."""
+    confidence = min(result.confidence, offline.confidence)
+    if result.verdict.rank > offline.verdict.rank:
+        return replace(result, confidence=confidence)
+    if (result.verdict, result.confidence) == (offline.verdict, offline.confidence):
+        return result
+    raw = given.raw_verdict or given.verdict
+    return replace(result, verdict=offline.verdict, confidence=offline.confidence, cap="injection", raw_verdict=raw)
 
 
 def _confidence(before: Judgement, highest: Verdict, certainty: float) -> float:

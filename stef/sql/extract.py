@@ -24,6 +24,7 @@ from stef.sql.blocks import (
     renamed,
 )
 from stef.sql.counted import aggregate_conditions
+from stef.sql.faults import truncated, undefined
 from stef.sql.joins import effective
 from stef.sql.keys import group_keys, order_key, order_keys
 from stef.sql.limits import joined, limit_of, limit_of_rank, limit_of_rownum
@@ -34,6 +35,7 @@ from stef.sql.setops import branches_of, combine
 from stef.sql.sources import Sources
 from stef.sql.subqueries import absent, against_query, chosen_rows
 from stef.sql.targets import Names, target
+from stef.sql.uses import note_membership, note_uses
 from stef.timespan import Calendar
 
 _CLAUSES = (
@@ -58,7 +60,8 @@ def extract(
     Raises:
         RecursionError: It is nested too deep.
     """
-    return _Walk(calendar, variables or {}, dialect).spec(tree)
+    spec = _Walk(calendar, variables or {}, dialect).spec(tree)
+    return replace(spec, undefined=undefined(tree, dialect), truncated=truncated(tree, dialect))
 
 
 def _values(variables: Mapping[str, str], dialect: str) -> dict[str, exp.Expr]:
@@ -97,6 +100,8 @@ class _Walk:
             distinct=root.distinct or shape.distinct,
             tables=tuple(self.seen.tables),
             joins=tuple(self.seen.joins),
+            uses=tuple(self.seen.uses),
+            links=tuple(self.seen.links),
             set_operations=tuple(self.seen.set_operations),
             windows=tuple(self.seen.windows),
             placeholders=tuple(dict.fromkeys(self.reading.placeholders)),
@@ -213,6 +218,7 @@ class _Walk:
         distinct = node.args.get("distinct")
         block.distinct = distinct is not None and distinct.args.get("on") is None
         self._windows(node)
+        note_uses(node, names, self.seen, top=not context.path)
         return block
 
     def _windows(self, node: exp.Select) -> None:
@@ -278,10 +284,11 @@ class _Walk:
             return ()
         query = query.this if isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query) else query
         block = self._query(query, self.contexts[-1].inner(Scope.SUBQUERY, "in", place.names))
+        note_membership(node, place.names, block, self.seen)
         found = tuple(replace(item, path=f"{item.path}!") if negated else item for item in block.filters)
         if negated:
             return (absent(node, block, place), *found)
-        tested = None if isinstance(node, exp.Exists) else target(node.this, place.names)
+        tested = target(node.this, place.names) if _has_left_side(node) else None
         if tested is None:
             return found
         chosen = chosen_rows(node, tested.column, block)
@@ -291,3 +298,8 @@ class _Walk:
         if isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE) or (isinstance(node, exp.EQ) and block.aggregations):
             return (*against_query(node, tested, place), *found)
         return found
+
+
+def _has_left_side(node: exp.Expr) -> bool:
+    """Whether a condition with a query inside tests something against it; EXISTS does not."""
+    return not isinstance(node, exp.Exists) and isinstance(node.this, exp.Expr)

@@ -103,7 +103,7 @@ def _by_format(text: str, written: object) -> Moment | None:
         return None
     try:
         moment = datetime.strptime(text, form)  # noqa: DTZ007 - naive by contract
-    except ValueError:
+    except (ValueError, re.error):  # a format that names one part twice is the latter
         return None
     return Moment(moment, Unit.SECOND if "%H" in form or "%I" in form else Unit.DAY)
 

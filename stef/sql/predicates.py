@@ -14,6 +14,7 @@ from sqlglot import exp
 from stef.spec import Effect, Filter, Op
 from stef.sql.ages import aged
 from stef.sql.comparing import built, compared
+from stef.sql.constants import is_always_true, is_constant
 from stef.sql.merging import about, membership, merge_bounds, outside, united
 from stef.sql.operands import bound, value_of
 from stef.sql.patterns import LIKES, containment, contains, is_containment, like, pattern
@@ -103,6 +104,8 @@ def _any(node: exp.Expr, place: Place, reading: Reading, *, negated: bool) -> li
     branches = _branches(node, negated=negated)
     groups = [merge_bounds(_all(term, place, reading, negated=flipped)) for term, flipped in branches[:_MAX_TERMS]]
     singles = [group[0] for group in groups if len(group) == 1]
+    if any(is_always_true(term) is not flipped for term, flipped in branches if is_constant(term)):
+        return [replace(item, effect=Effect.OR_PRECEDENCE) for group in groups for item in group]
     if len(singles) == len(groups):
         one = united(singles)
         if one is not None:

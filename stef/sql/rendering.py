@@ -7,6 +7,7 @@ written here.
 from __future__ import annotations
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 _MAX_TEXT = 200
 _OPERATORS: dict[type[exp.Expr], str] = {
@@ -22,8 +23,16 @@ def shown(node: exp.Expr) -> str:
     """An expression as text, cut to what a report shows."""
     written = _simple(node, 0)
     if written is None:
-        written = _long(node) or node.sql()
+        written = _long(node) or _rendered(node)
     return written if len(written) <= _MAX_TEXT else written[: _MAX_TEXT - 1] + "…"
+
+
+def _rendered(node: exp.Expr) -> str:
+    """Sqlglot's text; the kind of node where sqlglot cannot write what it read (a function without its argument)."""
+    try:
+        return node.sql()
+    except (SqlglotError, ValueError, AttributeError, TypeError, KeyError, IndexError):
+        return type(node).__name__.upper()
 
 
 def _simple(node: object, depth: int) -> str | None:

@@ -88,7 +88,8 @@ def _functions(parsed: Parsed, denied: Mapping[str, str]) -> Iterator[Finding]:
 
 def _names(node: exp.Expr) -> tuple[str, ...]:
     if isinstance(node, exp.Dot):
-        return (node.this.name.lower(),) if isinstance(node.expression, exp.Func) else ()
+        called = isinstance(node.expression, exp.Func) and isinstance(node.this, exp.Expr)
+        return (node.this.name.lower(),) if called else ()
     if isinstance(node, exp.Command):
         return (str(node.this).lower(),)
     if isinstance(node, exp.Execute):

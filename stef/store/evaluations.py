@@ -77,6 +77,8 @@ class Store:
         Raises:
             StoreError: It cannot be opened, is not there (without `create`), or was made by a newer release.
         """
+        if not path:
+            raise StoreError("the store has no path; name one with --store or STEF_STORE")
         if not create and not Path(path).is_file():
             raise StoreError(f"{path}: there is no store here; name another path with --store, or fill this one first")
         engine = open_file(path)

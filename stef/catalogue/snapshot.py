@@ -1,0 +1,233 @@
+"""A catalogue, frozen: what a log has shown of one database, and how to ask it without a record's own question."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from stef.catalogue.observation import COLUMN, TABLE, Item
+
+# What one question that uses a thing in each of its answers counts; whole numbers, so that taking one out is exact.
+UNIT = 1_000_000
+# Distinct questions before a catalogue says anything, and before it says anything about a table.
+ENOUGH, ENOUGH_OF_TABLE = 8, 6
+# Words in more questions than this share tell nothing, once there are enough questions to say so.
+_COMMON = 0.3
+# Most questions that one word is followed to, most questions that count as similar.
+_MOST_POSTINGS, _MOST_CANDIDATES, _MOST_SIMILAR = 200, 40, 12
+_LEAST_SIMILAR = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One distinct question of the log.
+
+    Attributes:
+        digest: Of the question.
+        words: Marks of its words.
+        weight: 0 to `UNIT`; less for what is long ago.
+        shares: Item → `weight` times the share of the answers that use it.
+    """
+
+    digest: str
+    words: frozenset[str]
+    weight: int
+    shares: Mapping[Item, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What a log has shown of one database.
+
+    Attributes:
+        digest: Of the content, 16 hexadecimal digits.
+        key: Secret under which values and words are marked.
+        questions: In the order of their digests.
+        texts: Mark → value as written, for values that enough questions used.
+        declared: Table → columns, as somebody gave them.
+        total: Sum of the questions' weights.
+        used: Item → sum over the questions.
+        postings: Word → numbers of the questions that have it.
+        within: Table, column or value → items below it, for what is asked by its beginning.
+    """
+
+    digest: str
+    key: str
+    questions: tuple[Asked, ...]
+    texts: Mapping[str, str]
+    declared: Mapping[str, frozenset[str]]
+    total: int
+    used: Mapping[Item, int]
+    postings: Mapping[str, tuple[int, ...]]
+    within: Mapping[tuple[str, ...], tuple[Item, ...]]
+    places: Mapping[str, int]
+
+    def without(self, question: str) -> View:
+        """The catalogue as if a question had never been asked."""
+        place = self.places.get(question)
+        return View(self, None if place is None else place)
+
+
+def snapshot(
+    questions: Iterable[Asked],
+    *,
+    digest: str,
+    key: str,
+    texts: Mapping[str, str],
+    declared: Mapping[str, frozenset[str]],
+) -> Catalogue:
+    """Add up the questions."""
+    ordered = tuple(sorted(questions, key=lambda asked: asked.digest))
+    used: dict[Item, int] = defaultdict(int)
+    postings: dict[str, list[int]] = defaultdict(list)
+    for number, asked in enumerate(ordered):
+        for item, share in asked.shares.items():
+            used[item] += share
+        for word in asked.words:
+            postings[word].append(number)
+    within: dict[tuple[str, ...], list[Item]] = defaultdict(list)
+    for item in sorted(used):
+        for group in _groups(item):
+            within[group].append(item)
+    return Catalogue(
+        digest=digest,
+        key=key,
+        questions=ordered,
+        texts=MappingProxyType(dict(texts)),
+        declared=MappingProxyType(dict(declared)),
+        total=sum(asked.weight for asked in ordered),
+        used=MappingProxyType(dict(used)),
+        postings=MappingProxyType({word: tuple(found) for word, found in postings.items()}),
+        within=MappingProxyType({group: tuple(items) for group, items in within.items()}),
+        places=MappingProxyType({asked.digest: number for number, asked in enumerate(ordered)}),
+    )
+
+
+def _groups(item: Item) -> list[tuple[str, ...]]:
+    """Under what an item can be found."""
+    match item:
+        case ("column", table, column):
+            return [("columns", table), ("tables", column)]
+        case ("link", left, right):
+            one, other = left.rpartition(".")[0], right.rpartition(".")[0]
+            return [("links", one, other), *([("links", other, one)] if one != other else [])]
+        case ("type", table, column, _):
+            return [("types", table, column)]
+        case ("value", table, column, value, _):
+            return [("spellings", table, column, value), ("values", value), ("values of", table, column)]
+        case _:
+            return []
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """Questions like one, and what their statements use.
+
+    Attributes:
+        strength: 0 to 1, of the nearest one.
+        expected: Item → 0 to 1: share of the similar questions' answers that use it, nearer ones counting more.
+    """
+
+    strength: float
+    expected: Mapping[Item, float]
+
+
+class View:
+    """A catalogue without one question; counts are in questions, weighted by age.
+
+    Args:
+        catalogue: The whole.
+        own: Number of the question that is left out; None when it has none.
+    """
+
+    def __init__(self, catalogue: Catalogue, own: int | None) -> None:
+        self.catalogue = catalogue
+        self._own = own
+        self._mine: Mapping[Item, int] = {} if own is None else catalogue.questions[own].shares
+        mine = 0 if own is None else catalogue.questions[own].weight
+        self.size = (catalogue.total - mine) / UNIT
+
+    @property
+    def knows_enough(self) -> bool:
+        """Whether it has seen enough to say anything; with a declared schema it need not."""
+        return self.size >= ENOUGH or bool(self.catalogue.declared)
+
+    def used(self, item: Item) -> float:
+        """In how many questions something was used."""
+        return (self.catalogue.used.get(item, 0) - self._mine.get(item, 0)) / UNIT
+
+    def share(self, item: Item, of: Item) -> float | None:
+        """Share of the questions with `of` that have `item`; None when there is none of the former."""
+        whole = self.used(of)
+        return min(1.0, self.used(item) / whole) if whole > 0 else None
+
+    def knows_table(self, table: str) -> bool:
+        """Whether enough is known of a table to say what it does not have."""
+        return table in self.catalogue.declared or self.used((TABLE, table)) >= ENOUGH_OF_TABLE
+
+    def has_column(self, table: str, column: str) -> bool:
+        """Whether a column was seen on a table, or declared."""
+        declared = self.catalogue.declared.get(table, frozenset())
+        return column in declared or self.used((COLUMN, table, column)) > 0
+
+    def tables_with(self, column: str) -> tuple[str, ...]:
+        """Tables on which a column was seen or declared."""
+        seen = (item[1] for item in self.below("tables", column) if item[1])
+        declared = (table for table, columns in self.catalogue.declared.items() if column in columns)
+        return tuple(dict.fromkeys((*seen, *declared)))
+
+    def below(self, *group: str) -> tuple[Item, ...]:
+        """Items of a group that a question other than the own has used."""
+        return tuple(item for item in self.catalogue.within.get(group, ()) if self.used(item) > 0)
+
+    def asked_with(self, word: str) -> list[Asked]:
+        """Questions with a word, at most 200."""
+        found = self.catalogue.postings.get(word, ())[: _MOST_POSTINGS + 1]
+        others = [self.catalogue.questions[number] for number in found if number != self._own]
+        return others[:_MOST_POSTINGS]
+
+    def telling(self, word: str) -> float:
+        """How much a word tells a question from others, 0 when every third has it or no other."""
+        total = len(self.catalogue.questions) - (self._own is not None)
+        having = self._having(word)
+        if having == 0 or (total >= ENOUGH and having > _COMMON * total):
+            return 0.0
+        return math.log(1 + total / having)
+
+    def _having(self, word: str) -> int:
+        own = self._own is not None and word in self.catalogue.questions[self._own].words
+        return len(self.catalogue.postings.get(word, ())) - own
+
+    def similar(self, words: frozenset[str]) -> Similar | None:
+        """What the statements of similar questions use; None when no question is similar enough."""
+        weights = {word: weight for word in words if (weight := self.telling(word)) > 0}
+        shared: dict[str, float] = defaultdict(float)
+        asked: dict[str, Asked] = {}
+        for word in sorted(weights):
+            for other in self.asked_with(word):
+                shared[other.digest] += weights[word] ** 2
+                asked[other.digest] = other
+        nearest = sorted(shared, key=lambda digest: (-shared[digest], digest))[:_MOST_CANDIDATES]
+        own = sum(weight**2 for weight in weights.values())
+        rated = sorted(((self._cosine(shared[d], own, asked[d]), d) for d in nearest), reverse=True)[:_MOST_SIMILAR]
+        kept = [(nearness, asked[digest]) for nearness, digest in rated if nearness >= _LEAST_SIMILAR]
+        if not kept:
+            return None
+        return Similar(kept[0][0], _expected(kept))
+
+    def _cosine(self, shared: float, own: float, other: Asked) -> float:
+        length = sum(self.telling(word) ** 2 for word in other.words)
+        return shared / math.sqrt(own * length) if own > 0 and length > 0 else 0.0
+
+
+def _expected(near: list[tuple[float, Asked]]) -> dict[Item, float]:
+    """Weighted shares; the square lets near questions outweigh many far ones."""
+    total = sum(nearness**2 * asked.weight for nearness, asked in near)
+    found: dict[Item, float] = defaultdict(float)
+    for nearness, asked in near:
+        for item, share in asked.shares.items():
+            found[item] += nearness**2 * share / total
+    return found
