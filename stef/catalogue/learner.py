@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stef.catalogue.observation import VALUE, Item, Observation, folded_column, folded_table
+from stef.catalogue.observation import COLUMN, VALUE, Item, Observation, folded_column, folded_table
 from stef.catalogue.snapshot import UNIT, Asked, Catalogue, snapshot
 
 # Distinct questions after which a value is kept as text.
@@ -115,15 +115,7 @@ class Learner:
         Args:
             today: Days since 1970 from which age is counted; None for no decay.
         """
-        asked = [
-            Asked(
-                digest=digest,
-                words=tally.words,
-                weight=(weight := _weight(tally.day, today)),
-                shares={item: weight * count // tally.answers for item, count in tally.items.items()},
-            )
-            for digest, tally in self.questions.items()
-        ]
+        asked = [_asked(digest, tally, today) for digest, tally in self.questions.items()]
         declared = {table: frozenset(columns) for table, columns in self.declared.items()}
         return snapshot(asked, digest=self.digest(today), key=self.key, texts=self.texts, declared=declared)
 
@@ -136,6 +128,13 @@ class Learner:
             counts = sorted((item, count) for item, count in tally.items.items())
             found.update(repr((digest, sorted(tally.words), tally.answers, tally.day, counts)).encode())
         return found.hexdigest()[:16]
+
+
+def _asked(digest: str, tally: Tally, today: int | None) -> Asked:
+    weight = _weight(tally.day, today)
+    shares = {item: weight * count // tally.answers for item, count in tally.items.items()}
+    columns = tuple((item, share) for item, share in shares.items() if item[0] == COLUMN and item[1])
+    return Asked(digest=digest, words=tally.words, weight=weight, shares=shares, columns=columns)
 
 
 def _later(left: int | None, right: int | None) -> int | None:

@@ -30,12 +30,14 @@ class Asked:
         words: Marks of its words.
         weight: 0 to `UNIT`; less for what is long ago.
         shares: Item → `weight` times the share of the answers that use it.
+        columns: The same of columns whose table is plain.
     """
 
     digest: str
     words: frozenset[str]
     weight: int
     shares: Mapping[Item, int]
+    columns: tuple[tuple[Item, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +150,7 @@ class View:
         self._own = own
         self._mine: Mapping[Item, int] = {} if own is None else catalogue.questions[own].shares
         mine = 0 if own is None else catalogue.questions[own].weight
+        self._tells: dict[str, float] = {}
         self.size = (catalogue.total - mine) / UNIT
 
     @property
@@ -191,6 +194,12 @@ class View:
 
     def telling(self, word: str) -> float:
         """How much a word tells a question from others, 0 when every third has it or no other."""
+        found = self._tells.get(word)
+        if found is None:
+            found = self._tells[word] = self._telling(word)
+        return found
+
+    def _telling(self, word: str) -> float:
         total = len(self.catalogue.questions) - (self._own is not None)
         having = self._having(word)
         if having == 0 or (total >= ENOUGH and having > _COMMON * total):

@@ -51,9 +51,8 @@ def _usual(view: View, word: str) -> dict[Item, tuple[float, float]]:
         return {}
     counts: dict[Item, int] = {}
     for other in asked:
-        for item, share in other.shares.items():
-            if item[0] == COLUMN and item[1]:
-                counts[item] = counts.get(item, 0) + share
+        for item, share in other.columns:
+            counts[item] = counts.get(item, 0) + share
     found = {}
     for item, count in counts.items():
         general = view.used(item) / view.size
