@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -102,6 +102,9 @@ async def wired(
             store = stack.enter_context(Store.open(settings.store, raw_days=settings.raw_days))
             store.prune_raw()
         source = open_source(consumer, store)
+        # Until the loop has it, nobody else would let go of the source.
+        opened = stack.enter_context(ExitStack())
+        opened.callback(source.close)
         known = partial(_known, store, source)
         evaluate = await make(settings, mapping=field_mapping(consumer), known=known, metrics=metrics, stack=stack)
         loop = Loop(
@@ -114,6 +117,7 @@ async def wired(
             metrics=metrics,
             on_flush=on_flush,
         )
+        opened.pop_all()
         address = None
         if settings.http:
             exporter = Exporter(metrics, settings.http, alive=lambda: loop.alive, ready=lambda: loop.ready)
