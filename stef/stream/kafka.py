@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +20,8 @@ log = structlog.get_logger("stef.stream")
 
 _CALL_MS = 15_000
 _CLOSE_MS = 5_000
-# How long a poll may wait for a rebalance.
-_JOIN_MS = 1_000
-# How soon new topics and partitions are noticed.
-_METADATA_MS = 30_000
+_JOIN_MS = 1_000  # how long a poll may wait for a rebalance
+_METADATA_MS = 30_000  # how soon new topics and partitions are noticed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +84,7 @@ class KafkaSource:
         self._settings, self._namespace = settings, namespace
         self._moves: deque[tuple[bool, frozenset[Any]]] = deque()
         self._committed: dict[Partition, int] = {}
+        self._begun: dict[Any, Any] = {}  # not committed yet
         self._assigned = False
         with _failing(f"kafka {','.join(settings.bootstrap)}"):
             if not namespace:
@@ -133,6 +133,7 @@ class KafkaSource:
             except Exception as error:  # noqa: BLE001 - `_recover` raises again what it does not know
                 gaps = self._recover(error)
             revoked = self._moved(records)
+            self._pin()
             self._assigned = bool(self._consumer.assignment())
         return Poll(
             messages=tuple(_message(record) for batch in records.values() for record in batch),
@@ -161,6 +162,7 @@ class KafkaSource:
                 return False
         for key, offset in offsets.items():
             self._committed[key] = offset + 1
+            self._begun.pop(TopicPartition(*key), None)
         return True
 
     def pause(self) -> None:
@@ -239,12 +241,26 @@ class KafkaSource:
         raise error
 
     def _begin(self, partitions: Iterable[Any]) -> None:
+        """Go to where reading begins in partitions that the group has no position for."""
         from kafka.structs import OffsetAndMetadata
 
         owned = [key for key in partitions if key in self._consumer.assignment()]
         for key, offset in start_offsets(self._consumer, owned, self._settings.start).items():
             self._consumer.seek(key, offset)
-            self._consumer.commit({key: OffsetAndMetadata(offset, "", -1)}, timeout_ms=_CALL_MS)
+            self._begun[key] = OffsetAndMetadata(offset, "", -1)
+
+    def _pin(self) -> None:
+        """Commit the first positions of partitions; one that a rebalance swallows is committed at a later poll."""
+        from kafka import errors
+
+        owned = self._consumer.assignment()
+        self._begun = {key: place for key, place in self._begun.items() if key in owned}
+        if not self._begun:
+            return
+        moved = (errors.CommitFailedError, errors.RebalanceInProgressError, errors.RetriableError)
+        with contextlib.suppress(*moved):
+            self._consumer.commit(self._begun, timeout_ms=_CALL_MS)
+        self._begun = {key: place for key, place in self._begun.items() if self._consumer.committed(key) is None}
 
     def _skip(self, key: Any, offset: int) -> Gap:  # noqa: ANN401 - kafka-python is untyped
         first = self._consumer.beginning_offsets([key], timeout_ms=_CALL_MS)[key]
