@@ -183,7 +183,8 @@ limits: {{batch: 50}}
                 wait_for(store, count * kill // (kills + 1), process)
                 process.kill()
             assert -signal.SIGKILL == process.returncode
-            assert store.count() < count
+            # The later ones of several kills may come when the little that is left is stored already.
+            assert kill > 1 or store.count() < count
         with started("stef", "consume", str(path)) as process:
             wait_for(store, count, process)
             process.terminate()
