@@ -306,6 +306,7 @@ def test_topics_by_pattern(topic, store):
     produce(topic, records(5))
     source = KafkaSource(settings(topic, topics=(), pattern=f"^{topic[:-2]}.*"))
     asyncio.run(run_until(make(source, store), lambda: store.count() == 5))
+    assert {f"e{number}" for number in range(5)} == {row.event_key for row in store.figures()}
 
 
 def test_message_comes_whole(topic):
@@ -407,6 +408,7 @@ def test_lag_is_measured(topic, store):
         return gate.is_set() and lag() == 0
 
     asyncio.run(run_until(loop, step))
+    assert (True, 0, 40) == (gate.is_set(), lag(), store.count())
 
 
 def test_other_sinks_get_everything(topic, store):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -29,6 +28,7 @@ from stef.normalize import TOLERANCES
 from stef.record import QueryRecord
 from stef.result import COVERAGE_LOSSES, Band, Category, Drift, Match, Outcome, Reason, Verdict
 from stef.score import FILTER_POINTS
+from tests.generated import tables
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -83,16 +83,6 @@ def after(words):
     found = re.search(re.escape(words) + r"(.*?)\.(?:\s|$)", TEXT, re.DOTALL)
     assert found, words
     return codes(found[1])
-
-
-def tables():
-    """The script that writes what is generated."""
-    spec = importlib.util.spec_from_file_location("tables", ROOT / ".ci" / "tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 # ── the lists are those of the code ──────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from packaging.requirements import Requirement
 
 import stef
 from stef.config import SETTINGS, Settings
+from tests.generated import tables
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "stef").rglob("*.py"))
@@ -272,16 +272,6 @@ def test_the_guard_guards():
 
 
 # ── documentation ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def tables():
-    """The script that makes the README's tables."""
-    spec = importlib.util.spec_from_file_location("tables", ROOT / ".ci" / "tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", ["commands", "settings", "metrics", "exit-codes"])

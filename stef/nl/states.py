@@ -69,10 +69,8 @@ def _value_certainty(r: Reading, start: int, i: int, end: int) -> float:
     return 0.5 if article else 0.6
 
 
-_NO_VALUE = (
-    Kind.CLASS,
+_ASKED = (
     Kind.NAMING,
-    Kind.NAME,
     Kind.IDENTIFY,
     Kind.SUPERLATIVE,
     Kind.ORDINAL,
@@ -80,28 +78,23 @@ _NO_VALUE = (
     Kind.AGGREGATE,
     Kind.DISTINCT,
     Kind.RATIO,
+)
+_NO_VALUE = (
+    *_ASKED,
+    Kind.CLASS,
+    Kind.NAME,
     Kind.COMPARATIVE,
     Kind.DATED_NOUN,
     Kind.PERIOD,
     Kind.SORT,
     Kind.MEASURE,
 )
+_NOT_PLAIN = (*_ASKED, Kind.PERIODIC, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD)
 
 
 def _is_plain(r: Reading, i: int) -> bool:
     """Whether a word may be a value: no class, measure, superlative, ordinal or state."""
-    kinds = (
-        Kind.NAMING,
-        Kind.IDENTIFY,
-        Kind.SUPERLATIVE,
-        Kind.ORDINAL,
-        Kind.RELATIVE,
-        Kind.AGGREGATE,
-        Kind.DISTINCT,
-        Kind.RATIO,
-        Kind.PERIODIC,
-    )
-    return r.is_noun(i) and not r.has(i, *kinds, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD)
+    return r.is_noun(i) and not r.has(i, *_NOT_PLAIN)
 
 
 def states(r: Reading) -> list[Filter]:
