@@ -102,9 +102,9 @@ def test_digits_are_read_in_either_notation(text, expected):
 def test_a_huge_question_is_read_in_bounded_time(unit):
     """A text of 100 KB is cut, so that it costs no more than a long question."""
     text = unit * (100_000 // len(unit))
-    start = time.perf_counter()
+    start = time.process_time()
     read(text)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_every_phrase_of_the_lexicon_can_be_reached():

@@ -71,10 +71,10 @@ def test_detail_repeats_nothing_of_the_reply() -> None:
 )
 def test_hostile_reply_is_refused_quickly(reply: str) -> None:
     """No reply costs more than a moment, however it is nested or repeated."""
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(JudgeError):
         parse(reply)
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3
 
 
 @given(st.text(max_size=400))

@@ -135,7 +135,7 @@ _HUGE = {
 def test_huge_texts_end_in_an_outcome(name):
     """Nesting and length end in a typed outcome within seconds; only the extraction may say RecursionError."""
     text, expected = _HUGE[name]
-    started = time.perf_counter()
+    started = time.process_time()
     found = parse(lift(text), dialect="postgres")
     spec, outcome = None, found.reason.value if found.reason else "read"
     if found.tree is not None:
@@ -145,4 +145,4 @@ def test_huge_texts_end_in_an_outcome(name):
             outcome = "too_deep"
     findings(found, spec, NO_RULES, {})
     assert expected == outcome
-    assert time.perf_counter() - started < _LIMIT
+    assert time.process_time() - started < _LIMIT

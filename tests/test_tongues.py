@@ -90,9 +90,9 @@ def test_a_huge_question_is_read_in_bounded_time(book):
     words = sorted(book.vocabulary)
     text = " ".join(words[i % len(words)] + " 12 'a" for i in range(20_000))
     extract("x", book=book, lexicon=ENGLISH, calendar=Calendar())
-    start = time.perf_counter()
+    start = time.process_time()
     extract(text, book=book, lexicon=ENGLISH, calendar=Calendar())
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0
 
 
 @pytest.mark.parametrize(

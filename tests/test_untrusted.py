@@ -65,9 +65,9 @@ def test_every_sign_is_needed() -> None:
 )
 def test_search_takes_a_moment_however_long_the_text(text: str) -> None:
     """Long texts are searched at both ends, in bounded time."""
-    began = time.monotonic()
+    began = time.process_time()
     suspicions({"comment": text})
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_end_of_a_long_text_is_searched() -> None:
