@@ -19,7 +19,8 @@ from stef.errors import RecordError, StreamError
 from stef.record import Message
 from stef.result import Outcome
 from stef.store import Store
-from stef.stream.kafka import KafkaSettings, KafkaSource, sample
+from stef.stream.kafka import KafkaSettings, KafkaSource
+from stef.stream.kafka_look import sample
 from stef.stream.kafka_out import KafkaDeadLetters, KafkaSink
 from stef.stream.limits import Limits
 from stef.stream.loop import Loop

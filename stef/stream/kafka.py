@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +17,8 @@ from stef.stream.protocols import Extent, Gap, Partition, Poll
 
 log = structlog.get_logger("stef.stream")
 
-_CALL_MS = 15_000
-_CLOSE_MS = 5_000
+CALL_MS = 15_000  # how long one question to the brokers may take
+CLOSE_MS = 5_000
 _JOIN_MS = 1_000  # how long a poll may wait for a rebalance
 _METADATA_MS = 30_000  # how soon new topics and partitions are noticed
 
@@ -86,7 +85,7 @@ class KafkaSource:
         self._committed: dict[Partition, int] = {}
         self._begun: dict[Any, Any] = {}  # not committed yet
         self._assigned = False
-        with _failing(f"kafka {','.join(settings.bootstrap)}"):
+        with failing(f"kafka {','.join(settings.bootstrap)}"):
             if not namespace:
                 self._cluster = cluster_id(settings)
             self._consumer = KafkaConsumer(
@@ -123,7 +122,7 @@ class KafkaSource:
 
     def poll(self, timeout: float, limit: int) -> Poll:
         """Read, and take part in the group's life."""
-        with _failing("kafka"):
+        with failing("kafka"):
             gaps: tuple[Gap, ...] = ()
             records: dict[Any, list[Any]] = {}
             try:
@@ -136,7 +135,7 @@ class KafkaSource:
             self._pin()
             self._assigned = bool(self._consumer.assignment())
         return Poll(
-            messages=tuple(_message(record) for batch in records.values() for record in batch),
+            messages=tuple(to_message(record) for batch in records.values() for record in batch),
             revoked=revoked,
             gaps=gaps,
         )
@@ -154,9 +153,9 @@ class KafkaSource:
             errors.UnknownMemberIdError,
             errors.RetriableError,
         )
-        with _failing("kafka"):
+        with failing("kafka"):
             try:
-                self._consumer.commit(positions, timeout_ms=_CALL_MS)
+                self._consumer.commit(positions, timeout_ms=CALL_MS)
             except moved as error:
                 log.info("commit put off", error=str(error))
                 return False
@@ -189,7 +188,7 @@ class KafkaSource:
 
     def close(self) -> None:
         """Leave the group, committing nothing."""
-        self._consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
+        self._consumer.close(autocommit=False, timeout_ms=CLOSE_MS)
 
     def _joining(self) -> bool:
         """Whether the poll ended in the middle of a rebalance, which then must be taken up again.
@@ -259,11 +258,11 @@ class KafkaSource:
             return
         moved = (errors.CommitFailedError, errors.RebalanceInProgressError, errors.RetriableError)
         with contextlib.suppress(*moved):
-            self._consumer.commit(self._begun, timeout_ms=_CALL_MS)
+            self._consumer.commit(self._begun, timeout_ms=CALL_MS)
         self._begun = {key: place for key, place in self._begun.items() if self._consumer.committed(key) is None}
 
     def _skip(self, key: Any, offset: int) -> Gap:  # noqa: ANN401 - kafka-python is untyped
-        first = self._consumer.beginning_offsets([key], timeout_ms=_CALL_MS)[key]
+        first = self._consumer.beginning_offsets([key], timeout_ms=CALL_MS)[key]
         self._consumer.seek(key, first)
         if first > offset:
             detail = f"offsets {offset} to {first - 1} are gone; reading on at {first}"
@@ -272,7 +271,7 @@ class KafkaSource:
         return Gap(partition=Partition(*key), messages=None, detail=detail)
 
     def _back(self, key: Any, place: Any) -> Gap:  # noqa: ANN401 - kafka-python is untyped
-        offset = self._consumer.beginning_offsets([key], timeout_ms=_CALL_MS)[key] if place is None else place.offset
+        offset = self._consumer.beginning_offsets([key], timeout_ms=CALL_MS)[key] if place is None else place.offset
         self._consumer.seek(key, offset)
         detail = f"the broker lost the end of its log; reading on at {offset}"
         return Gap(partition=Partition(*key), messages=None, detail=detail)
@@ -281,12 +280,12 @@ class KafkaSource:
 def start_offsets(consumer: Any, partitions: Sequence[Any], start: str | datetime) -> dict[Any, int]:  # noqa: ANN401 - untyped
     """Where to begin in each partition: its first message, its end, or the first message at or after a moment."""
     if start == "earliest":
-        return dict(consumer.beginning_offsets(partitions, timeout_ms=_CALL_MS))
-    ends = dict(consumer.end_offsets(partitions, timeout_ms=_CALL_MS))
+        return dict(consumer.beginning_offsets(partitions, timeout_ms=CALL_MS))
+    ends = dict(consumer.end_offsets(partitions, timeout_ms=CALL_MS))
     if not isinstance(start, datetime):
         return ends
     stamp = int(start.timestamp() * 1000)
-    found = consumer.offsets_for_times(dict.fromkeys(partitions, stamp), timeout_ms=_CALL_MS)
+    found = consumer.offsets_for_times(dict.fromkeys(partitions, stamp), timeout_ms=CALL_MS)
     return {key: ends[key] if found.get(key) is None else found[key].offset for key in partitions}
 
 
@@ -298,58 +297,12 @@ def cluster_id(settings: KafkaSettings) -> str:
     """
     from kafka import KafkaAdminClient
 
-    with _failing(f"kafka {','.join(settings.bootstrap)}"):
+    with failing(f"kafka {','.join(settings.bootstrap)}"):
         admin = KafkaAdminClient(**settings.client(KafkaAdminClient.DEFAULT_CONFIG))
         try:
             return str(admin.describe_cluster()["cluster_id"])
         finally:
             admin.close()
-
-
-def sample(settings: KafkaSettings, count: int, *, seconds: float = 10.0) -> list[Message]:
-    """Read the last few messages of the topics, joining no group and committing nothing.
-
-    Raises:
-        StreamError: No broker answers, or a topic is not there.
-    """
-    from kafka import KafkaConsumer
-    from kafka.structs import TopicPartition
-
-    with _failing(f"kafka {','.join(settings.bootstrap)}"):
-        consumer = KafkaConsumer(group_id=None, enable_auto_commit=False, **settings.client())
-        try:
-            keys = [
-                TopicPartition(topic, n) for topic in _topics(consumer, settings) for n in _partitions(consumer, topic)
-            ]
-            consumer.assign(keys)
-            first = consumer.beginning_offsets(keys, timeout_ms=_CALL_MS)
-            ends = consumer.end_offsets(keys, timeout_ms=_CALL_MS)
-            for key in keys:
-                consumer.seek(key, max(first[key], ends[key] - count))
-            found: list[Message] = []
-            wanted = sum(min(count, ends[key] - first[key]) for key in keys)
-            deadline = time.monotonic() + seconds
-            while len(found) < min(count, wanted) and time.monotonic() < deadline:
-                for batch in consumer.poll(timeout_ms=200, max_records=count).values():
-                    found.extend(_message(record) for record in batch)
-            return found[:count]
-        finally:
-            consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
-
-
-def _topics(consumer: Any, settings: KafkaSettings) -> list[str]:  # noqa: ANN401 - kafka-python is untyped
-    import re
-
-    if not settings.pattern:
-        return list(settings.topics)
-    return sorted(topic for topic in consumer.topics() if re.match(settings.pattern, topic))
-
-
-def _partitions(consumer: Any, topic: str) -> list[int]:  # noqa: ANN401 - kafka-python is untyped
-    found = consumer.partitions_for_topic(topic)
-    if not found:
-        raise StreamError(f"kafka: there is no topic {topic}")
-    return sorted(found)
 
 
 def _listener(moves: deque[tuple[bool, frozenset[Any]]]) -> Any:  # noqa: ANN401 - a class of kafka-python
@@ -370,7 +323,8 @@ def _listener(moves: deque[tuple[bool, frozenset[Any]]]) -> Any:  # noqa: ANN401
     return Listener()
 
 
-def _message(record: Any) -> Message:  # noqa: ANN401 - kafka-python is untyped
+def to_message(record: Any) -> Message:  # noqa: ANN401 - kafka-python is untyped
+    """A record of kafka-python as stef has it."""
     stamp = record.timestamp
     return Message(
         value=record.value,
@@ -383,7 +337,7 @@ def _message(record: Any) -> Message:  # noqa: ANN401 - kafka-python is untyped
     )
 
 
-class _failing:  # noqa: N801 - a context manager reads as a word
+class failing:  # noqa: N801 - a context manager reads as a word
     """Turns errors of kafka-python into `StreamError`."""
 
     def __init__(self, what: str) -> None:
