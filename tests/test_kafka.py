@@ -19,7 +19,7 @@ from stef.errors import RecordError, StreamError
 from stef.record import Message
 from stef.result import Outcome
 from stef.store import Store
-from stef.stream.kafka import KafkaSettings, KafkaSource
+from stef.stream.kafka import KafkaSettings, KafkaSource, start_offsets
 from stef.stream.kafka_look import sample
 from stef.stream.kafka_out import KafkaDeadLetters, KafkaSink
 from stef.stream.limits import Limits
@@ -119,9 +119,23 @@ def make(source, store, judge=evaluate, **more):
 
 
 def committed(admin, topic):
-    """Committed offsets of the topic's group, by partition."""
-    found = admin.list_group_offsets([f"group-{topic}"])[f"group-{topic}"]
-    return {key.partition: place.offset for key, place in found.items() if place.offset > 0}
+    """Committed offsets of the topic's group, by partition; 0 is one too. A new broker has no place for them yet."""
+    from kafka.errors import CoordinatorNotAvailableError
+
+    try:
+        found = admin.list_group_offsets([f"group-{topic}"])[f"group-{topic}"]
+    except CoordinatorNotAvailableError:
+        return {}
+    return {key.partition: place.offset for key, place in found.items()}
+
+
+def throw_out(admin, topic):
+    """Take the members out of the topic's group, as the broker does with one that it did not hear from."""
+    from kafka.admin import MemberToRemove
+
+    group = f"group-{topic}"
+    members = admin.describe_groups([group])[group]["members"]
+    admin.remove_group_members(group, [MemberToRemove(member_id=member["member_id"]) for member in members])
 
 
 def test_restart_goes_on_after_what_is_committed(topic, store, admin):
@@ -281,11 +295,31 @@ def test_offsets_lost_to_retention_are_a_gap(topic, store, admin):
 
 
 def test_latest_means_the_same_after_a_restart(topic, store, admin):
-    """With start: latest, what comes while the consumer is down is read at the next start."""
-    produce(topic, records(30))
+    """With start: latest, what comes while the consumer is down is read at its next start, even if it begins at 0."""
+    for partition in (0, 1):
+        produce(topic, records(15, 15 * partition), partition=partition)
     loop = make(KafkaSource(settings(topic, start="latest")), store)
-    asyncio.run(run_until(loop, lambda: len(committed(admin, topic)) == 3))
-    produce(topic, records(5, 30))
+    asyncio.run(run_until(loop, lambda: committed(admin, topic) == {0: 15, 1: 15, 2: 0}))
+    for partition in (0, 1, 2):
+        produce(topic, [record(f"new-{partition}")], partition=partition)
+    loop = make(KafkaSource(settings(topic, start="latest")), store)
+    asyncio.run(run_until(loop, lambda: store.count() == 3))
+    assert {"new-0", "new-1", "new-2"} == {row.event_key for row in store.figures()}
+
+
+def test_latest_means_the_same_after_a_loss_of_the_partitions(topic, store, admin, monkeypatch):
+    """With start: latest, a consumer that loses its partitions before it could commit goes on where it first began."""
+    looks = []
+
+    def look(*given):
+        looks.append(start_offsets(*given))
+        if len(looks) == 1:
+            throw_out(admin, topic)
+            produce(topic, records(5, 30))
+        return looks[-1]
+
+    monkeypatch.setattr("stef.stream.kafka.start_offsets", look)
+    produce(topic, records(30))
     loop = make(KafkaSource(settings(topic, start="latest")), store)
     asyncio.run(run_until(loop, lambda: store.count() == 5))
     assert {f"e{number}" for number in range(30, 35)} == {row.event_key for row in store.figures()}

@@ -19,7 +19,7 @@ log = structlog.get_logger("stef.stream")
 
 CALL_MS = 15_000  # how long one question to the brokers may take
 CLOSE_MS = 5_000
-_JOIN_MS = 1_000  # how long a poll may wait for a rebalance
+_WAIT_MS = 1_000  # how long a poll may wait for the group
 _METADATA_MS = 30_000  # how soon new topics and partitions are noticed
 
 
@@ -66,7 +66,7 @@ class KafkaSource:
     members one by one (cooperative rebalancing) and are reported as revoked. Offsets that are gone (retention, a topic
     made anew) are reported as a gap, and reading goes on at the first message that is there; a position is never reset
     in silence. The first position of a new partition is committed at once, so that "latest" means the same after a
-    restart.
+    restart. Until that is done it is kept, also when the group takes the partition away and gives it back.
 
     Args:
         settings: See `KafkaSettings`.
@@ -83,7 +83,7 @@ class KafkaSource:
         self._settings, self._namespace = settings, namespace
         self._moves: deque[tuple[bool, frozenset[Any]]] = deque()
         self._committed: dict[Partition, int] = {}
-        self._begun: dict[Any, Any] = {}  # not committed yet
+        self._begun: dict[Any, int] = {}  # first positions that are not committed yet, also of partitions that went
         self._assigned = False
         with failing(f"kafka {','.join(settings.bootstrap)}"):
             if not namespace:
@@ -128,7 +128,7 @@ class KafkaSource:
             try:
                 records = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=limit)
                 if self._joining():
-                    records = self._consumer.poll(timeout_ms=_JOIN_MS, max_records=limit)
+                    records = self._consumer.poll(timeout_ms=_WAIT_MS, max_records=limit)
             except Exception as error:  # noqa: BLE001 - `_recover` raises again what it does not know
                 gaps = self._recover(error)
             revoked = self._moved(records)
@@ -142,21 +142,13 @@ class KafkaSource:
 
     def commit(self, offsets: Mapping[Partition, int]) -> bool:
         """Commit the positions after these offsets; put off while the group rebalances or the coordinator is away."""
-        from kafka import errors
         from kafka.structs import OffsetAndMetadata, TopicPartition
 
         positions = {TopicPartition(*key): OffsetAndMetadata(offset + 1, "", -1) for key, offset in offsets.items()}
-        moved = (
-            errors.CommitFailedError,
-            errors.RebalanceInProgressError,
-            errors.IllegalGenerationError,
-            errors.UnknownMemberIdError,
-            errors.RetriableError,
-        )
         with failing("kafka"):
             try:
                 self._consumer.commit(positions, timeout_ms=CALL_MS)
-            except moved as error:
+            except _put_off() as error:
                 log.info("commit put off", error=str(error))
                 return False
         for key, offset in offsets.items():
@@ -240,26 +232,29 @@ class KafkaSource:
         raise error
 
     def _begin(self, partitions: Iterable[Any]) -> None:
-        """Go to where reading begins in partitions that the group has no position for."""
-        from kafka.structs import OffsetAndMetadata
+        """Go to where reading begins in partitions that the group has no position for.
 
+        That is looked up once. A second look, after the group took a partition away and gave it back before its first
+        position was committed, would find another end, and what came in between would never be read.
+        """
         owned = [key for key in partitions if key in self._consumer.assignment()]
-        for key, offset in start_offsets(self._consumer, owned, self._settings.start).items():
-            self._consumer.seek(key, offset)
-            self._begun[key] = OffsetAndMetadata(offset, "", -1)
+        new = [key for key in owned if key not in self._begun]
+        self._begun |= start_offsets(self._consumer, new, self._settings.start)
+        for key in owned:
+            self._consumer.seek(key, self._begun[key])
 
     def _pin(self) -> None:
-        """Commit the first positions of partitions; one that a rebalance swallows is committed at a later poll."""
-        from kafka import errors
+        """Commit the first positions of our partitions; what the group does not take now, it gets at a later poll."""
+        from kafka.structs import OffsetAndMetadata
 
-        owned = self._consumer.assignment()
-        self._begun = {key: place for key, place in self._begun.items() if key in owned}
-        if not self._begun:
-            return
-        moved = (errors.CommitFailedError, errors.RebalanceInProgressError, errors.RetriableError)
-        with contextlib.suppress(*moved):
-            self._consumer.commit(self._begun, timeout_ms=CALL_MS)
-        self._begun = {key: place for key, place in self._begun.items() if self._consumer.committed(key) is None}
+        due = self._begun.keys() & self._consumer.assignment()
+        with contextlib.suppress(*_put_off()):
+            # Another member may have had a partition in the meantime, and have gone on from there.
+            missing = [key for key in due if self._consumer.committed(key, timeout_ms=_WAIT_MS) is None]
+            places = {key: OffsetAndMetadata(self._begun[key], "", -1) for key in missing}
+            self._consumer.commit(places, timeout_ms=_WAIT_MS)
+            for key in due:
+                del self._begun[key]
 
     def _skip(self, key: Any, offset: int) -> Gap:  # noqa: ANN401 - kafka-python is untyped
         first = self._consumer.beginning_offsets([key], timeout_ms=CALL_MS)[key]
@@ -275,6 +270,19 @@ class KafkaSource:
         self._consumer.seek(key, offset)
         detail = f"the broker lost the end of its log; reading on at {offset}"
         return Gap(partition=Partition(*key), messages=None, detail=detail)
+
+
+def _put_off() -> tuple[type[Exception], ...]:
+    """Errors of a commit that can pass later: the group rebalances, or the coordinator is away."""
+    from kafka import errors
+
+    return (
+        errors.CommitFailedError,
+        errors.RebalanceInProgressError,
+        errors.IllegalGenerationError,
+        errors.UnknownMemberIdError,
+        errors.RetriableError,
+    )
 
 
 def start_offsets(consumer: Any, partitions: Sequence[Any], start: str | datetime) -> dict[Any, int]:  # noqa: ANN401 - untyped
