@@ -162,10 +162,12 @@ def started(*command):
             raise
 
 
-def wait_for(store, count, process, seconds=300.0):
-    """Wait until a consumer has stored so many records."""
-    end = time.monotonic() + seconds
-    while store.count() < count:
+def wait_for(store, count, process, patience=60.0):
+    """Wait until a consumer has stored so many records: as long as that takes, if it does not stand still."""
+    seen, end = -1, 0.0
+    while (stored := store.count()) < count:
+        if stored > seen:
+            seen, end = stored, time.monotonic() + patience
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.05)
