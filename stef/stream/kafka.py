@@ -235,13 +235,15 @@ class KafkaSource:
         """Go to where reading begins in partitions that the group has no position for.
 
         That is looked up once. A second look, after the group took a partition away and gave it back before its first
-        position was committed, would find another end, and what came in between would never be read.
+        position was committed, would find another end, and what came in between would never be read. The group is asked
+        anew: an answer that comes after its poll is over is kept by the client, and may be older than the last commit.
         """
-        owned = [key for key in partitions if key in self._consumer.assignment()]
-        new = [key for key in owned if key not in self._begun]
+        owned = self._consumer.assignment()
+        places = {key: self._consumer.committed(key, timeout_ms=CALL_MS) for key in partitions if key in owned}
+        new = [key for key, place in places.items() if place is None and key not in self._begun]
         self._begun |= start_offsets(self._consumer, new, self._settings.start)
-        for key in owned:
-            self._consumer.seek(key, self._begun[key])
+        for key, place in places.items():
+            self._consumer.seek(key, self._begun[key] if place is None else place)
 
     def _pin(self) -> None:
         """Commit the first positions of our partitions; what the group does not take now, it gets at a later poll."""
