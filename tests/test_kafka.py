@@ -352,9 +352,10 @@ def test_start_at_a_moment(topic, store):
 
 
 def test_topics_by_pattern(topic, store):
-    """Topics may be named by a regular expression."""
+    """Topics may be named by a regular expression, and are known from the start."""
     produce(topic, records(5))
     source = KafkaSource(settings(topic, topics=(), pattern=f"^{topic[:-2]}.*"))
+    assert {topic} == source._consumer.subscription()
     asyncio.run(run_until(make(source, store), lambda: store.count() == 5))
     assert {f"e{number}" for number in range(5)} == {row.event_key for row in store.figures()}
 

@@ -108,6 +108,8 @@ class KafkaSource:
             listener = _listener(self._moves)
             if settings.pattern:
                 self._consumer.subscribe(pattern=settings.pattern, listener=listener)
+                # Waits for all topics: what the client is asking just now may be a question about none.
+                self._consumer.topics()
             else:
                 self._consumer.subscribe(topics=list(settings.topics), listener=listener)
 
