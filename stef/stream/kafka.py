@@ -85,6 +85,7 @@ class KafkaSource:
         self._committed: dict[Partition, int] = {}
         self._begun: dict[Any, int] = {}  # first positions that are not committed yet, also of partitions that went
         self._assigned = False
+        self._patience = _WAIT_MS
         with failing(f"kafka {','.join(settings.bootstrap)}"):
             if not namespace:
                 self._cluster = cluster_id(settings)
@@ -129,8 +130,8 @@ class KafkaSource:
             records: dict[Any, list[Any]] = {}
             try:
                 records = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=limit)
-                if self._joining():
-                    records = self._consumer.poll(timeout_ms=_WAIT_MS, max_records=limit)
+                if patience := self._joining():
+                    records = self._consumer.poll(timeout_ms=patience, max_records=limit)
             except Exception as error:  # noqa: BLE001 - `_recover` raises again what it does not know
                 gaps = self._recover(error)
             revoked = self._moved(records)
@@ -184,18 +185,25 @@ class KafkaSource:
         """Leave the group, committing nothing."""
         self._consumer.close(autocommit=False, timeout_ms=CLOSE_MS)
 
-    def _joining(self) -> bool:
-        """Whether the poll ended in the middle of a rebalance, which then must be taken up again.
+    def _joining(self) -> int:
+        """Milliseconds to poll once more, when the poll ended in the middle of a rebalance; 0 when it did not.
 
         A poll that ends while the client joins anew because a topic changed leaves the join to itself: the client then
-        finds the topics as they should be, never looks at the answer, and is out of the group for good.
+        finds the topics as they should be, never looks at the answer, and is out of the group for good. With a pattern
+        the client asks for all topics of the cluster in every poll before it joins, so it gets longer each time.
         """
         from kafka.structs import MemberState
 
-        if self._consumer.group_metadata().state != MemberState.REBALANCING:
-            return False
-        self._consumer._coordinator.request_rejoin()  # noqa: SLF001 - there is no public way to say it
-        return True
+        state = self._consumer.group_metadata().state
+        if state == MemberState.STABLE or (state == MemberState.UNJOINED and not self._settings.pattern):
+            self._patience = _WAIT_MS
+            return 0
+        if state == MemberState.REBALANCING:
+            self._consumer._coordinator.request_rejoin()  # noqa: SLF001 - there is no public way to say it
+        patience = self._patience
+        if self._settings.pattern:
+            self._patience = min(2 * patience, CALL_MS)
+        return patience
 
     def _moved(self, records: dict[Any, list[Any]]) -> tuple[Partition, ...]:
         """Take in what the rebalances of this poll took away and gave.
