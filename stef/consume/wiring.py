@@ -22,7 +22,8 @@ from stef.result import Evaluation
 from stef.store import Store
 from stef.stream.deadletters import FileDeadLetters
 from stef.stream.files import FileSource
-from stef.stream.kafka import KafkaSettings, KafkaSource, sample
+from stef.stream.kafka import KafkaSettings, KafkaSource
+from stef.stream.kafka_look import sample
 from stef.stream.kafka_out import KafkaDeadLetters, KafkaSink
 from stef.stream.limits import Limits
 from stef.stream.loop import Loop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +17,9 @@ from stef.stream.protocols import Extent, Gap, Partition, Poll
 
 log = structlog.get_logger("stef.stream")
 
-_CALL_MS = 15_000
-_CLOSE_MS = 5_000
-_JOIN_MS = 1_000  # how long a poll may wait for a rebalance
+CALL_MS = 15_000  # how long one question to the brokers may take
+CLOSE_MS = 5_000
+_WAIT_MS = 1_000  # how long a poll may wait for the group
 _METADATA_MS = 30_000  # how soon new topics and partitions are noticed
 
 
@@ -67,7 +66,7 @@ class KafkaSource:
     members one by one (cooperative rebalancing) and are reported as revoked. Offsets that are gone (retention, a topic
     made anew) are reported as a gap, and reading goes on at the first message that is there; a position is never reset
     in silence. The first position of a new partition is committed at once, so that "latest" means the same after a
-    restart.
+    restart. Until that is done it is kept, also when the group takes the partition away and gives it back.
 
     Args:
         settings: See `KafkaSettings`.
@@ -84,9 +83,10 @@ class KafkaSource:
         self._settings, self._namespace = settings, namespace
         self._moves: deque[tuple[bool, frozenset[Any]]] = deque()
         self._committed: dict[Partition, int] = {}
-        self._begun: dict[Any, Any] = {}  # not committed yet
+        self._begun: dict[Any, int] = {}  # first positions that are not committed yet, also of partitions that went
         self._assigned = False
-        with _failing(f"kafka {','.join(settings.bootstrap)}"):
+        self._patience = _WAIT_MS
+        with failing(f"kafka {','.join(settings.bootstrap)}"):
             if not namespace:
                 self._cluster = cluster_id(settings)
             self._consumer = KafkaConsumer(
@@ -109,6 +109,8 @@ class KafkaSource:
             listener = _listener(self._moves)
             if settings.pattern:
                 self._consumer.subscribe(pattern=settings.pattern, listener=listener)
+                # Waits for all topics: what the client is asking just now may be a question about none.
+                self._consumer.topics()
             else:
                 self._consumer.subscribe(topics=list(settings.topics), listener=listener)
 
@@ -123,41 +125,33 @@ class KafkaSource:
 
     def poll(self, timeout: float, limit: int) -> Poll:
         """Read, and take part in the group's life."""
-        with _failing("kafka"):
+        with failing("kafka"):
             gaps: tuple[Gap, ...] = ()
             records: dict[Any, list[Any]] = {}
             try:
                 records = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=limit)
-                if self._joining():
-                    records = self._consumer.poll(timeout_ms=_JOIN_MS, max_records=limit)
+                if patience := self._joining():
+                    records = self._consumer.poll(timeout_ms=patience, max_records=limit)
             except Exception as error:  # noqa: BLE001 - `_recover` raises again what it does not know
                 gaps = self._recover(error)
             revoked = self._moved(records)
             self._pin()
             self._assigned = bool(self._consumer.assignment())
         return Poll(
-            messages=tuple(_message(record) for batch in records.values() for record in batch),
+            messages=tuple(to_message(record) for batch in records.values() for record in batch),
             revoked=revoked,
             gaps=gaps,
         )
 
     def commit(self, offsets: Mapping[Partition, int]) -> bool:
         """Commit the positions after these offsets; put off while the group rebalances or the coordinator is away."""
-        from kafka import errors
         from kafka.structs import OffsetAndMetadata, TopicPartition
 
         positions = {TopicPartition(*key): OffsetAndMetadata(offset + 1, "", -1) for key, offset in offsets.items()}
-        moved = (
-            errors.CommitFailedError,
-            errors.RebalanceInProgressError,
-            errors.IllegalGenerationError,
-            errors.UnknownMemberIdError,
-            errors.RetriableError,
-        )
-        with _failing("kafka"):
+        with failing("kafka"):
             try:
-                self._consumer.commit(positions, timeout_ms=_CALL_MS)
-            except moved as error:
+                self._consumer.commit(positions, timeout_ms=CALL_MS)
+            except _put_off() as error:
                 log.info("commit put off", error=str(error))
                 return False
         for key, offset in offsets.items():
@@ -189,20 +183,27 @@ class KafkaSource:
 
     def close(self) -> None:
         """Leave the group, committing nothing."""
-        self._consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
+        self._consumer.close(autocommit=False, timeout_ms=CLOSE_MS)
 
-    def _joining(self) -> bool:
-        """Whether the poll ended in the middle of a rebalance, which then must be taken up again.
+    def _joining(self) -> int:
+        """Milliseconds to poll once more, when the poll ended in the middle of a rebalance; 0 when it did not.
 
         A poll that ends while the client joins anew because a topic changed leaves the join to itself: the client then
-        finds the topics as they should be, never looks at the answer, and is out of the group for good.
+        finds the topics as they should be, never looks at the answer, and is out of the group for good. With a pattern
+        the client asks for all topics of the cluster in every poll before it joins, so it gets longer each time.
         """
         from kafka.structs import MemberState
 
-        if self._consumer.group_metadata().state != MemberState.REBALANCING:
-            return False
-        self._consumer._coordinator.request_rejoin()  # noqa: SLF001 - there is no public way to say it
-        return True
+        state = self._consumer.group_metadata().state
+        if state == MemberState.STABLE or (state == MemberState.UNJOINED and not self._settings.pattern):
+            self._patience = _WAIT_MS
+            return 0
+        if state == MemberState.REBALANCING:
+            self._consumer._coordinator.request_rejoin()  # noqa: SLF001 - there is no public way to say it
+        patience = self._patience
+        if self._settings.pattern:
+            self._patience = min(2 * patience, CALL_MS)
+        return patience
 
     def _moved(self, records: dict[Any, list[Any]]) -> tuple[Partition, ...]:
         """Take in what the rebalances of this poll took away and gave.
@@ -241,29 +242,34 @@ class KafkaSource:
         raise error
 
     def _begin(self, partitions: Iterable[Any]) -> None:
-        """Go to where reading begins in partitions that the group has no position for."""
-        from kafka.structs import OffsetAndMetadata
+        """Go to where reading begins in partitions that the group has no position for.
 
-        owned = [key for key in partitions if key in self._consumer.assignment()]
-        for key, offset in start_offsets(self._consumer, owned, self._settings.start).items():
-            self._consumer.seek(key, offset)
-            self._begun[key] = OffsetAndMetadata(offset, "", -1)
+        That is looked up once. A second look, after the group took a partition away and gave it back before its first
+        position was committed, would find another end, and what came in between would never be read. The group is asked
+        anew: an answer that comes after its poll is over is kept by the client, and may be older than the last commit.
+        """
+        owned = self._consumer.assignment()
+        places = {key: self._consumer.committed(key, timeout_ms=CALL_MS) for key in partitions if key in owned}
+        new = [key for key, place in places.items() if place is None and key not in self._begun]
+        self._begun |= start_offsets(self._consumer, new, self._settings.start)
+        for key, place in places.items():
+            self._consumer.seek(key, self._begun[key] if place is None else place)
 
     def _pin(self) -> None:
-        """Commit the first positions of partitions; one that a rebalance swallows is committed at a later poll."""
-        from kafka import errors
+        """Commit the first positions of our partitions; what the group does not take now, it gets at a later poll."""
+        from kafka.structs import OffsetAndMetadata
 
-        owned = self._consumer.assignment()
-        self._begun = {key: place for key, place in self._begun.items() if key in owned}
-        if not self._begun:
-            return
-        moved = (errors.CommitFailedError, errors.RebalanceInProgressError, errors.RetriableError)
-        with contextlib.suppress(*moved):
-            self._consumer.commit(self._begun, timeout_ms=_CALL_MS)
-        self._begun = {key: place for key, place in self._begun.items() if self._consumer.committed(key) is None}
+        due = self._begun.keys() & self._consumer.assignment()
+        with contextlib.suppress(*_put_off()):
+            # Another member may have had a partition in the meantime, and have gone on from there.
+            missing = [key for key in due if self._consumer.committed(key, timeout_ms=_WAIT_MS) is None]
+            places = {key: OffsetAndMetadata(self._begun[key], "", -1) for key in missing}
+            self._consumer.commit(places, timeout_ms=_WAIT_MS)
+            for key in due:
+                del self._begun[key]
 
     def _skip(self, key: Any, offset: int) -> Gap:  # noqa: ANN401 - kafka-python is untyped
-        first = self._consumer.beginning_offsets([key], timeout_ms=_CALL_MS)[key]
+        first = self._consumer.beginning_offsets([key], timeout_ms=CALL_MS)[key]
         self._consumer.seek(key, first)
         if first > offset:
             detail = f"offsets {offset} to {first - 1} are gone; reading on at {first}"
@@ -272,21 +278,34 @@ class KafkaSource:
         return Gap(partition=Partition(*key), messages=None, detail=detail)
 
     def _back(self, key: Any, place: Any) -> Gap:  # noqa: ANN401 - kafka-python is untyped
-        offset = self._consumer.beginning_offsets([key], timeout_ms=_CALL_MS)[key] if place is None else place.offset
+        offset = self._consumer.beginning_offsets([key], timeout_ms=CALL_MS)[key] if place is None else place.offset
         self._consumer.seek(key, offset)
         detail = f"the broker lost the end of its log; reading on at {offset}"
         return Gap(partition=Partition(*key), messages=None, detail=detail)
 
 
+def _put_off() -> tuple[type[Exception], ...]:
+    """Errors of a commit that can pass later: the group rebalances, or the coordinator is away."""
+    from kafka import errors
+
+    return (
+        errors.CommitFailedError,
+        errors.RebalanceInProgressError,
+        errors.IllegalGenerationError,
+        errors.UnknownMemberIdError,
+        errors.RetriableError,
+    )
+
+
 def start_offsets(consumer: Any, partitions: Sequence[Any], start: str | datetime) -> dict[Any, int]:  # noqa: ANN401 - untyped
     """Where to begin in each partition: its first message, its end, or the first message at or after a moment."""
     if start == "earliest":
-        return dict(consumer.beginning_offsets(partitions, timeout_ms=_CALL_MS))
-    ends = dict(consumer.end_offsets(partitions, timeout_ms=_CALL_MS))
+        return dict(consumer.beginning_offsets(partitions, timeout_ms=CALL_MS))
+    ends = dict(consumer.end_offsets(partitions, timeout_ms=CALL_MS))
     if not isinstance(start, datetime):
         return ends
     stamp = int(start.timestamp() * 1000)
-    found = consumer.offsets_for_times(dict.fromkeys(partitions, stamp), timeout_ms=_CALL_MS)
+    found = consumer.offsets_for_times(dict.fromkeys(partitions, stamp), timeout_ms=CALL_MS)
     return {key: ends[key] if found.get(key) is None else found[key].offset for key in partitions}
 
 
@@ -298,58 +317,12 @@ def cluster_id(settings: KafkaSettings) -> str:
     """
     from kafka import KafkaAdminClient
 
-    with _failing(f"kafka {','.join(settings.bootstrap)}"):
+    with failing(f"kafka {','.join(settings.bootstrap)}"):
         admin = KafkaAdminClient(**settings.client(KafkaAdminClient.DEFAULT_CONFIG))
         try:
             return str(admin.describe_cluster()["cluster_id"])
         finally:
             admin.close()
-
-
-def sample(settings: KafkaSettings, count: int, *, seconds: float = 10.0) -> list[Message]:
-    """Read the last few messages of the topics, joining no group and committing nothing.
-
-    Raises:
-        StreamError: No broker answers, or a topic is not there.
-    """
-    from kafka import KafkaConsumer
-    from kafka.structs import TopicPartition
-
-    with _failing(f"kafka {','.join(settings.bootstrap)}"):
-        consumer = KafkaConsumer(group_id=None, enable_auto_commit=False, **settings.client())
-        try:
-            keys = [
-                TopicPartition(topic, n) for topic in _topics(consumer, settings) for n in _partitions(consumer, topic)
-            ]
-            consumer.assign(keys)
-            first = consumer.beginning_offsets(keys, timeout_ms=_CALL_MS)
-            ends = consumer.end_offsets(keys, timeout_ms=_CALL_MS)
-            for key in keys:
-                consumer.seek(key, max(first[key], ends[key] - count))
-            found: list[Message] = []
-            wanted = sum(min(count, ends[key] - first[key]) for key in keys)
-            deadline = time.monotonic() + seconds
-            while len(found) < min(count, wanted) and time.monotonic() < deadline:
-                for batch in consumer.poll(timeout_ms=200, max_records=count).values():
-                    found.extend(_message(record) for record in batch)
-            return found[:count]
-        finally:
-            consumer.close(autocommit=False, timeout_ms=_CLOSE_MS)
-
-
-def _topics(consumer: Any, settings: KafkaSettings) -> list[str]:  # noqa: ANN401 - kafka-python is untyped
-    import re
-
-    if not settings.pattern:
-        return list(settings.topics)
-    return sorted(topic for topic in consumer.topics() if re.match(settings.pattern, topic))
-
-
-def _partitions(consumer: Any, topic: str) -> list[int]:  # noqa: ANN401 - kafka-python is untyped
-    found = consumer.partitions_for_topic(topic)
-    if not found:
-        raise StreamError(f"kafka: there is no topic {topic}")
-    return sorted(found)
 
 
 def _listener(moves: deque[tuple[bool, frozenset[Any]]]) -> Any:  # noqa: ANN401 - a class of kafka-python
@@ -370,7 +343,8 @@ def _listener(moves: deque[tuple[bool, frozenset[Any]]]) -> Any:  # noqa: ANN401
     return Listener()
 
 
-def _message(record: Any) -> Message:  # noqa: ANN401 - kafka-python is untyped
+def to_message(record: Any) -> Message:  # noqa: ANN401 - kafka-python is untyped
+    """A record of kafka-python as stef has it."""
     stamp = record.timestamp
     return Message(
         value=record.value,
@@ -383,7 +357,7 @@ def _message(record: Any) -> Message:  # noqa: ANN401 - kafka-python is untyped
     )
 
 
-class _failing:  # noqa: N801 - a context manager reads as a word
+class failing:  # noqa: N801 - a context manager reads as a word
     """Turns errors of kafka-python into `StreamError`."""
 
     def __init__(self, what: str) -> None:
