@@ -100,15 +100,34 @@ def pairs_of(items: Items) -> Pairs:
 
 
 def folds(items: Items, by: str) -> np.ndarray:
-    """A part for each statement, the largest groups dealt out first."""
+    """A part for each statement, the largest groups dealt out first.
+
+    By `db` whole databases stay together; by `group` all answers to a question and to its paraphrases.
+    """
+    names = [item["db"] for item in items] if by == "db" else _families(items)
     sizes: dict[str, int] = defaultdict(int)
-    for item in items:
-        sizes[item[by]] += 1
+    for name in names:
+        sizes[name] += 1
     totals, place = [0] * FOLDS, {}
     for name, size in sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0])):
         place[name] = totals.index(min(totals))
         totals[place[name]] += size
-    return np.array([place[item[by]] for item in items])
+    return np.array([place[name] for name in names])
+
+
+def _families(items: Items) -> list[str]:
+    """For each statement its question's family: what shares a group or a wording."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            name = parent[name]
+        return name
+
+    wordings = [f"question {item['question'].lower().strip()}" for item in items]
+    for item, wording in zip(items, wordings, strict=True):
+        parent[root(f"group {item['group']}")] = root(wording)
+    return [root(wording) for wording in wordings]
 
 
 def on_the_wrong_one(values: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> tuple[float, int]:

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 
+from stef.forest import forest
 from stef.lexicon import Lexicon, build
 from stef.phrasebook import Phrasebook
 from stef.phrasebook import build as build_phrasebook
@@ -25,8 +26,11 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def resource(name: str) -> Any:  # noqa: ANN401 - YAML is untyped; each caller reads it into a frozen value
     """Read a YAML file of the package."""
-    text = resources.files("stef.resources").joinpath(name).read_text(encoding="utf-8")
-    return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader either way
+    return yaml.load(_text(name), Loader=_LOADER)  # noqa: S506 - a safe loader either way
+
+
+def _text(name: str) -> str:
+    return resources.files("stef.resources").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
@@ -118,10 +122,13 @@ def denied_functions() -> Mapping[str, str]:
 def weights() -> Weights:
     """The offline model that is shipped."""
     content = resource("weights.yaml")
+    texts, log = (_text(f"forest.{name}.json") for name in ("texts", "log"))
+    digest = hashlib.sha256(json.dumps([content, texts, log], sort_keys=True).encode())
     return Weights(
         name=content["name"],
-        digest=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16],
-        intercept=float(content["intercept"]),
+        digest=digest.hexdigest()[:16],
         terms=MappingProxyType(content["terms"]),
         thresholds=MappingProxyType(content["thresholds"]),
+        texts=forest(json.loads(texts)),
+        log=forest(json.loads(log)),
     )

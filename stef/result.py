@@ -283,17 +283,33 @@ class Specs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """One feature with what it did to the probability.
+
+    Attributes:
+        value: Of the feature; None where it could not be taken.
+        log_odds: What it added; below 0 it speaks against the statement.
+    """
+
+    feature: str
+    value: float | None
+    log_odds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What the symbolic side found beside the filters.
 
     Attributes:
         p_offline: Probability that S answers Qu, before any judge.
         reasons: Machine reason codes, most telling first.
+        weighed: The three features that weighed most.
         features: Every feature of the model by name, before weighting.
     """
 
     p_offline: Probability
     reasons: tuple[JudgeReason, ...] = ()
+    weighed: tuple[Weighed, ...] = ()
     features: dict[str, float] = field(default_factory=dict)
 
 

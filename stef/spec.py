@@ -6,7 +6,8 @@ which extracts the filters of both sides; positions, effects and certainties go 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
@@ -294,6 +295,7 @@ class QuerySpec:
         tables: Physical tables, common table expressions resolved (SQL).
         uses: Physical columns with what is done to them, each once (SQL).
         links: Pairs of `table.column` held equal by ON, USING, WHERE or IN, each in alphabetical order (SQL).
+        constructs: Construct → how often it stands in the statement (SQL).
         language: Of the question, ISO 639-1.
     """
 
@@ -314,5 +316,6 @@ class QuerySpec:
     placeholders: tuple[str, ...] = ()
     undefined: tuple[str, ...] = ()
     truncated: tuple[str, ...] = ()
+    constructs: Mapping[str, int] = field(default_factory=dict)
     elliptical: bool = False
     language: str = ""

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stef.forest import Forest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """A logistic model: log-odds of "the SQL answers the question".
+    """The offline model: log-odds of "the SQL answers the question".
 
     Attributes:
         name: Version, for provenance.
         digest: Of the content.
-        intercept: Log-odds of a record with nothing against it.
-        terms: Feature → log-odds for each unit of it.
+        terms: Signal → log-odds for each unit of it, before a forest's `linear` scales them.
         thresholds: Verdict → least `p_offline` for it.
+        texts: What is added by the texts alone; used while the log is new.
+        log: What is added by the texts and what the log has shown.
     """
 
     name: str
     digest: str
-    intercept: float
     terms: Mapping[str, float]
     thresholds: Mapping[str, float]
+    texts: Forest
+    log: Forest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from stef.catalogue.observation import COLUMN, TABLE, Item
@@ -19,6 +19,10 @@ _COMMON = 0.3
 # Most questions that one word is followed to, most questions that count as similar.
 _MOST_POSTINGS, _MOST_CANDIDATES, _MOST_SIMILAR = 200, 40, 12
 _LEAST_SIMILAR = 0.15
+# What a word may mean.
+_MEANT = frozenset({COLUMN, TABLE})
+# A question counts as one that uses a thing from this share of its answers on.
+_USES = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,25 @@ class Catalogue:
     postings: Mapping[str, tuple[int, ...]]
     within: Mapping[tuple[str, ...], tuple[Item, ...]]
     places: Mapping[str, int]
+    users: Mapping[Item, frozenset[int]]
+    _meant: dict[str, tuple[int, Mapping[Item, int]]] = field(default_factory=dict, compare=False, repr=False)
+
+    def meant(self, word: str) -> tuple[int, Mapping[Item, int]]:
+        """Weight of the first questions with a word, and what their statements use of tables and columns.
+
+        Counted when it is first asked for, and kept.
+        """
+        found = self._meant.get(word)
+        if found is None:
+            counts: dict[Item, int] = defaultdict(int)
+            total = 0
+            for number in self.postings.get(word, ())[:_MOST_POSTINGS]:
+                total += self.questions[number].weight
+                for item, share in self.questions[number].shares.items():
+                    if item[0] in _MEANT and item[1]:
+                        counts[item] += share
+            found = self._meant[word] = (total, MappingProxyType(dict(counts)))
+        return found
 
     def without(self, question: str) -> View:
         """The catalogue as if a question had never been asked."""
@@ -105,7 +128,18 @@ def snapshot(
         postings=MappingProxyType({word: tuple(found) for word, found in postings.items()}),
         within=MappingProxyType({group: tuple(items) for group, items in within.items()}),
         places=MappingProxyType({asked.digest: number for number, asked in enumerate(ordered)}),
+        users=MappingProxyType(_users(ordered)),
     )
+
+
+def _users(ordered: Iterable[Asked]) -> dict[Item, frozenset[int]]:
+    """Table or column → numbers of the questions of which a good part of the answers use it."""
+    found: dict[Item, set[int]] = defaultdict(set)
+    for number, asked in enumerate(ordered):
+        for item, share in asked.shares.items():
+            if item[0] in _MEANT and share >= _USES * asked.weight:
+                found[item].add(number)
+    return {item: frozenset(numbers) for item, numbers in found.items()}
 
 
 def _groups(item: Item) -> list[tuple[str, ...]]:
@@ -131,10 +165,12 @@ class Similar:
     Attributes:
         strength: 0 to 1, of the nearest one.
         expected: Item → 0 to 1: share of the similar questions' answers that use it, nearer ones counting more.
+        near: The questions with their nearness, 0 to 1, nearest first.
     """
 
     strength: float
     expected: Mapping[Item, float]
+    near: tuple[tuple[float, Asked], ...] = ()
 
 
 class View:
@@ -186,6 +222,23 @@ class View:
         """Items of a group that a question other than the own has used."""
         return tuple(item for item in self.catalogue.within.get(group, ()) if self.used(item) > 0)
 
+    def meant(self, word: str) -> tuple[float, Mapping[Item, float]]:
+        """In how many questions a word stands, and in how many of those each table and column is used."""
+        total, counts = self.catalogue.meant(word)
+        place = self._own
+        if place is not None and place in self.catalogue.postings.get(word, ())[:_MOST_POSTINGS]:
+            total -= self.catalogue.questions[place].weight
+            return total / UNIT, {item: (count - self._mine.get(item, 0)) / UNIT for item, count in counts.items()}
+        return total / UNIT, {item: count / UNIT for item, count in counts.items()}
+
+    def together(self, one: Item, other: Item) -> float:
+        """Share of the questions that use the rarer of two things which use both; 0 when one is never used."""
+        users = self.catalogue.users
+        first, second = users.get(one, frozenset()), users.get(other, frozenset())
+        own = {self._own}
+        fewer = min(len(first - own), len(second - own))
+        return len((first & second) - own) / fewer if fewer else 0.0
+
     def asked_with(self, word: str) -> list[Asked]:
         """Questions with a word, at most 200."""
         found = self.catalogue.postings.get(word, ())[: _MOST_POSTINGS + 1]
@@ -225,7 +278,7 @@ class View:
         kept = [(nearness, asked[digest]) for nearness, digest in rated if nearness >= _LEAST_SIMILAR]
         if not kept:
             return None
-        return Similar(kept[0][0], _expected(kept))
+        return Similar(kept[0][0], _expected(kept), tuple(kept))
 
     def _cosine(self, shared: float, own: float, other: Asked) -> float:
         length = sum(self.telling(word) ** 2 for word in other.words)

@@ -16,7 +16,7 @@ from stef.spec import Filter, Op, QuerySpec
 from stef.values import Many, Number, Text, Value, fold
 
 # Words that ask, count, compare or join, and stand for no thing.
-_FUNCTION_WORDS = frozenset(
+FUNCTION_WORDS = frozenset(
     stem(word)
     for line in (
         "a an and are as at be been by can could did do does each every for from get give had has have how i",
@@ -37,7 +37,7 @@ _FUNCTION_WORDS = frozenset(
 # What tells one row from another, whatever was asked for.
 _NAMING = frozenset({"name", "title", "label", "id", "code", "number", "key", "first", "last", "full"})
 # A name as a database has it: snake or camel case.
-_WRITTEN = re.compile(r"\b(?:[A-Za-z][A-Za-z0-9]*_\w+|[a-z]+[A-Z]\w+)\b")
+WRITTEN = re.compile(r"\b(?:[A-Za-z][A-Za-z0-9]*_\w+|[a-z]+[A-Z]\w+)\b")
 _NEUTRAL_NUMBERS = frozenset({"0", "1", "100"})
 _SHARED_START = 4
 _VALUED = frozenset({Op.EQ, Op.NE, Op.IN, Op.NOT_IN, Op.LIKE, Op.NOT_LIKE, Op.GT, Op.GE, Op.LT, Op.LE})
@@ -46,12 +46,12 @@ _VALUED = frozenset({Op.EQ, Op.NE, Op.IN, Op.NOT_IN, Op.LIKE, Op.NOT_LIKE, Op.GT
 def unexplained(facts: Facts) -> Iterator[Signal]:
     """Words of the question that nothing in the SQL answers: no table, column or value."""
     met = _met(facts.alignment)
-    words = stems(facts.question_text) - _FUNCTION_WORDS - met
+    words = stems(facts.question_text) - FUNCTION_WORDS - met
     wanted = [word for word in words if len(word) > 1 and not word.isdigit()]
     if not wanted:
         return
-    given = _vocabulary(facts.sql) | _mapped(facts)
-    left = sorted(word for word in wanted if not _answers(word, given))
+    given = vocabulary(facts.sql) | _mapped(facts)
+    left = sorted(word for word in wanted if not answers(word, given))
     share = len(left) / len(wanted)
     if share > 0:
         detail = f"nothing in the SQL speaks of {', '.join(left[:4])}"
@@ -69,7 +69,7 @@ _MET = frozenset({Match.MATCHED, Match.UNDETERMINED, Match.BENIGN_EXTRA})
 
 def _mapped(facts: Facts) -> frozenset[str]:
     """Business words whose column the SQL uses, and words whose stored value it uses."""
-    used = {fold(name) for name in _columns(facts.sql)}
+    used = {fold(name) for name in columns_of(facts.sql)}
     found: set[str] = set()
     for word, column in facts.rules.column_mappings.items():
         if fold(column) in used or any(fold(name) in fold(column) for name in used if len(name) > 3):
@@ -77,18 +77,18 @@ def _mapped(facts: Facts) -> frozenset[str]:
     return frozenset(found)
 
 
-def _vocabulary(sql: QuerySpec) -> frozenset[str]:
+def vocabulary(sql: QuerySpec) -> frozenset[str]:
     """Stems of all names and values of a statement."""
     found: set[str] = set()
-    for name in (*_columns(sql), *sql.tables):
+    for name in (*columns_of(sql), *sql.tables):
         found |= stems(name.rpartition(".")[2])
     for item in sql.filters:
-        for value in _values(item):
+        for value in values_of(item):
             found |= stems(value.raw if isinstance(value, Text) else str(value))
     return frozenset(found)
 
 
-def _columns(sql: QuerySpec) -> Iterator[str]:
+def columns_of(sql: QuerySpec) -> Iterator[str]:
     """Every column that a statement names, with repetitions."""
     for shown in sql.projections:
         yield from shown.columns
@@ -105,11 +105,11 @@ def _columns(sql: QuerySpec) -> Iterator[str]:
             yield from (left, right)
 
 
-def _values(item: Filter) -> tuple[Value, ...]:
+def values_of(item: Filter) -> tuple[Value, ...]:
     return item.value.members if isinstance(item.value, Many) else (item.value,)
 
 
-def _answers(word: str, given: frozenset[str]) -> bool:
+def answers(word: str, given: frozenset[str]) -> bool:
     """Whether a word stands in a vocabulary, also shortened or run together (`pop`, `firstname`)."""
     if word in given:
         return True
@@ -131,7 +131,7 @@ def ungrounded_values(facts: Facts) -> Iterator[Signal]:
     text = fold(facts.texts)
     words = stems(facts.texts)
     for item in _open_filters(facts):
-        for value in _values(item) if item.op in _VALUED else ():
+        for value in values_of(item) if item.op in _VALUED else ():
             if not _is_said(value, text, words):
                 yield Signal("ungrounded_value", 0.5, "wrong_value", f"no text has the value of {item}")
 
@@ -182,7 +182,7 @@ def _unnamed(columns: Iterable[str], words: frozenset[str], facts: Facts) -> Ite
             own
             and not own & words
             and not set(tokens(column)) & mapped
-            and not any(_answers(word, words) for word in own)
+            and not any(answers(word, words) for word in own)
         ):
             yield column
 
@@ -192,8 +192,8 @@ def _unnamed(columns: Iterable[str], words: frozenset[str], facts: Facts) -> Ite
 
 def unused_names(facts: Facts) -> Iterator[Signal]:
     """Columns that the expansion writes out and the SQL does not use."""
-    used = {fold(name.rpartition(".")[2]) for name in (*_columns(facts.sql), *facts.sql.tables)}
-    for name in dict.fromkeys(_WRITTEN.findall(facts.expansion_text)):
+    used = {fold(name.rpartition(".")[2]) for name in (*columns_of(facts.sql), *facts.sql.tables)}
+    for name in dict.fromkeys(WRITTEN.findall(facts.expansion_text)):
         if fold(name) not in used and name not in facts.question_text:
             detail = f"the expansion speaks of {name}, and the SQL does not use it"
             yield Signal("unused_name", 0.5, "wrong_column", detail)

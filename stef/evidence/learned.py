@@ -24,6 +24,10 @@ from stef.evidence.schema import (
     routes,
 )
 from stef.evidence.shown import Lesson, Shown
+from stef.evidence.usage import fitting, resembling, together, usual, usual_roles
+
+# A feature found again and again counts so much at most.
+_MOST = 12.0
 
 LESSONS: tuple[Lesson, ...] = (
     columns_misplaced,
@@ -40,6 +44,11 @@ LESSONS: tuple[Lesson, ...] = (
     similar_uses,
     similar_roles,
     similar_filters,
+    usual,
+    usual_roles,
+    fitting,
+    together,
+    resembling,
 )
 
 
@@ -73,7 +82,7 @@ def learned(facts: Facts, catalogue: Catalogue | None) -> Learned:
     signals: list[Signal] = []
     for lesson in LESSONS:
         for signal in lesson(shown):
-            features[signal.feature] = min(3.0, features.get(signal.feature, 0.0) + signal.value)
+            features[signal.feature] = min(_MOST, features.get(signal.feature, 0.0) + signal.value)
             if signal.detail:
                 signals.append(signal)
     return Learned(signals=tuple(signals), features={name: round(value, 4) + 0.0 for name, value in features.items()})

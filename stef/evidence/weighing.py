@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from stef.evidence.conditions import against_rules, filters, nothing_met, self_defeating
 from stef.evidence.facts import Check, Facts, Signal
@@ -26,9 +26,10 @@ from stef.evidence.grounding import (
 )
 from stef.evidence.grouping import grain, grouping, ungrouped
 from stef.evidence.learned import learned
+from stef.evidence.measures import measured
 from stef.evidence.output import columns_beyond, columns_fewer, columns_more, dialect, distinct, truncated, undefined
 from stef.evidence.ranking import limit_below, limit_count, limit_unasked, order_missing, ordering, sort_shown, unranked
-from stef.result import Evidence, JudgeReason
+from stef.result import Evidence, JudgeReason, Weighed
 from stef.weights import Weights
 
 CHECKS: tuple[Check, ...] = (
@@ -70,21 +71,45 @@ CHECKS: tuple[Check, ...] = (
 # A feature counts twice at most, however often it is found.
 _MOST = 2.0
 _LEAST = 0.0001
-# Log-odds from which a signal is worth telling.
+# Log-odds from which a signal is worth telling, and how many parts of the evidence are shown with their weight.
 _TELLING = -0.3
+_SHOWN = 3
 
 
 def gather(facts: Facts, weights: Weights) -> Evidence:
-    """Run all checks and weigh what they found."""
+    """Run all checks, take all numbers and weigh them; what the log has shown counts where it has seen enough."""
     signals = [signal for check in CHECKS for signal in check(facts)]
-    features = _summed(signals)
-    odds = weights.intercept + sum(weights.terms[name] * value for name, value in features.items())
-    weighed = sorted(((weights.terms[item.feature] * item.value, item) for item in signals), key=lambda pair: pair[0])
-    reasons = tuple(JudgeReason(code=item.code, detail=item.detail) for weight, item in weighed if weight <= _TELLING)
     shown = learned(facts, facts.catalogue)
-    odds += sum(weights.terms.get(name, 0.0) * value for name, value in shown.features.items())
-    told = tuple(JudgeReason(code=item.code, detail=item.detail) for item in shown.signals)
-    return Evidence(p_offline=_probability(odds), reasons=(*reasons, *told), features={**features, **shown.features})
+    forest = weights.log if shown.features else weights.texts
+    features = {**_summed(signals), **measured(facts), **shown.features}
+    grown, parts = forest.weigh(features)
+    for name in features.keys() & weights.terms.keys():
+        plain = forest.linear * weights.terms[name] * features[name]
+        grown, parts[name] = grown + plain, parts.get(name, 0.0) + plain
+    return Evidence(
+        p_offline=_probability(forest.intercept + forest.slope * grown),
+        reasons=(*_reasons(signals, weights), *(_reason(item) for item in shown.signals)),
+        weighed=_heaviest(parts, features, forest.slope),
+        features=features,
+    )
+
+
+def _reasons(signals: Iterable[Signal], weights: Weights) -> tuple[JudgeReason, ...]:
+    """What is worth telling, most telling first."""
+    rated = sorted(((weights.terms[item.feature] * item.value, item) for item in signals), key=lambda pair: pair[0])
+    return tuple(_reason(item) for weight, item in rated if weight <= _TELLING)
+
+
+def _reason(item: Signal) -> JudgeReason:
+    return JudgeReason(code=item.code, detail=item.detail)
+
+
+def _heaviest(parts: Mapping[str, float], features: Mapping[str, float], slope: float) -> tuple[Weighed, ...]:
+    """The features that moved the log-odds most."""
+    names = sorted(parts, key=lambda name: (-abs(parts[name]), name))[:_SHOWN]
+    return tuple(
+        Weighed(feature=name, value=features.get(name), log_odds=round(slope * parts[name], 3)) for name in names
+    )
 
 
 def _probability(odds: float) -> float:

@@ -23,6 +23,7 @@ from stef.sql.blocks import (
     relation_of,
     renamed,
 )
+from stef.sql.constructs import constructs
 from stef.sql.counted import aggregate_conditions
 from stef.sql.faults import truncated, undefined
 from stef.sql.joins import effective
@@ -61,7 +62,12 @@ def extract(
         RecursionError: It is nested too deep.
     """
     spec = _Walk(calendar, variables or {}, dialect).spec(tree)
-    return replace(spec, undefined=undefined(tree, dialect), truncated=truncated(tree, dialect))
+    return replace(
+        spec,
+        undefined=undefined(tree, dialect),
+        truncated=truncated(tree, dialect),
+        constructs=constructs(tree),
+    )
 
 
 def _values(variables: Mapping[str, str], dialect: str) -> dict[str, exp.Expr]:

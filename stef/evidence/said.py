@@ -1,0 +1,95 @@
+"""Values, numbers, names and formulas that the texts write out, against those of the statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from stef.evidence.facts import Facts, stems
+from stef.evidence.grounding import WRITTEN, columns_of, values_of
+from stef.evidence.naming import Words
+from stef.values import Number, Text, fold
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
+# `population > 1000`, `city = 'Turku'`: a condition as somebody writes it down.
+_CONDITION = re.compile(r"([A-Za-z_`][\w` ]*?)\s*(=|>=|<=|>|<|!=)\s*('[^']*'|\"[^\"]*\"|[\d.]+)")
+_FORMULA = re.compile(r"\b(?:max|min|sum|count|avg|divide|subtract|multiply)\s*\(\s*(?:distinct\s+)?([^()]*)", re.IGNORECASE)
+_QUOTED = re.compile(r"`([^`]+)`")
+_NEUTRAL = frozenset({"0", "1", "100"})
+
+
+def values_said(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:
+    """Texts that columns are compared with: how many, said in the expansion, in other letters, nowhere."""
+    texts = [value.raw.strip("%").strip() for item in facts.sql.filters for value in values_of(item) if _is_text(value)]
+    said, folded = facts.texts, fold(facts.texts)
+    exact = [text for text in texts if text and text in said]
+    other = [text for text in texts if text and text not in said and fold(text) in folded]
+    known = {*exact, *other}
+    nowhere = [text for text in texts if text and text not in known and not (stems(text) and stems(text) <= words.said)]
+    yield "values", float(len(texts))
+    yield "values_in_expansion", float(sum(text in facts.expansion_text for text in exact))
+    yield "values_other_letters", float(len(other))
+    yield "values_unsaid", float(len(nowhere))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, Text)
+
+
+def _literals(facts: Facts) -> str:
+    """All values of conditions as one folded text."""
+    shown = []
+    for item in facts.sql.filters:
+        for value in values_of(item):
+            shown.append(format(value.value.normalize(), "f") if isinstance(value, Number) else str(value))
+            if isinstance(value, Text):
+                shown.append(value.raw)
+        shown.append(item.text)
+    return fold(" ".join(shown))
+
+
+def numbers_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
+    """Numbers that the texts say and no condition has."""
+    given = _literals(facts)
+    count = facts.sql.limit.count if facts.sql.limit is not None else None
+    for name, text in (("question", facts.question_text), ("expansion", _beyond(facts))):
+        said = {found.replace(",", "") for found in _NUMBER.findall(text)} - _NEUTRAL
+        yield f"numbers_unused_{name}", float(sum(number not in given and number != str(count) for number in said))
+
+
+def _beyond(facts: Facts) -> str:
+    """The expansion without the question that it repeats."""
+    return facts.expansion_text.replace(facts.question_text, " ")
+
+
+def names_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
+    """Columns and tables that the expansion writes out and the statement does not use."""
+    text = _beyond(facts)
+    written = {fold(name.rpartition(".")[2]) for name in (*_QUOTED.findall(text), *WRITTEN.findall(text))}
+    if written:
+        left = written - _used(facts)
+        yield "names_unused", float(len(left))
+        yield "names_unused_share", len(left) / len(written)
+
+
+def _used(facts: Facts) -> set[str]:
+    names = (*columns_of(facts.sql), *facts.sql.tables, *(use.column for use in facts.sql.uses))
+    return {fold(name.rpartition(".")[2]) for name in names}
+
+
+def formulas_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
+    """Conditions and formulas that the expansion writes out: met, met by column or value only, not met."""
+    text = _beyond(facts)
+    given, columns = _literals(facts), {fold(item.column) for item in facts.sql.filters}
+    met: list[tuple[bool, bool]] = []
+    for column, _, value in _CONDITION.findall(text):
+        last = fold((column.strip("` ").split() or [""])[-1])
+        met.append((last in columns, fold(value.strip("'\"")) in given))
+    if met:
+        yield "written_met", met.count((True, True)) / len(met)
+        yield "written_column_only", met.count((True, False)) / len(met)
+        yield "written_value_only", met.count((False, True)) / len(met)
+        yield "written_unmet", met.count((False, False)) / len(met)
+    inside = [fold(part.rpartition(".")[2].strip("` ")) for part in _FORMULA.findall(text)]
+    used = _used(facts)
+    yield "formula_unused", float(sum(bool(name) and " " not in name and name not in used for name in inside))

@@ -1,0 +1,153 @@
+"""What a statement is built of: how often each construct stands in it, and constructs that defeat themselves.
+
+Only what re-rendering a statement leaves as it is: no layout, no spelling, no names of aliases.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from stef.names import tokens
+
+_COUNTED: Mapping[type[exp.Expr], str] = MappingProxyType(
+    {
+        exp.Select: "select", exp.Join: "join", exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Max: "max",
+        exp.Min: "min", exp.Div: "quotient", exp.Mul: "product", exp.Sub: "difference", exp.Like: "like",
+        exp.EQ: "equal", exp.NEQ: "unequal", exp.Or: "or", exp.Not: "not", exp.Cast: "cast", exp.Round: "round",
+        exp.Group: "group", exp.Having: "having", exp.Order: "order", exp.Ordered: "order_key", exp.Limit: "limit",
+        exp.Window: "window", exp.Except: "except", exp.Intersect: "intersect", exp.Union: "union",
+    }
+)  # fmt: skip
+_COMPARISONS = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_EXTREMES = (exp.Max, exp.Min)
+_KEYS = frozenset({"id", "code", "key", "no", "number"})
+_MOST_CONJUNCTS = 200
+
+
+def constructs(tree: exp.Query) -> dict[str, int]:
+    """Construct → how often it stands in a statement; what is not there is absent.
+
+    Beside plain counts: `unequal_branches` (a set operation of selects with different widths: refused by every
+    database), `contradiction` (one column is to equal two values at once), `odd_comparison` (a column against another
+    one that a query gives, with no word in common), `unbound_extreme` (the maximum of some rows, compared with all).
+    """
+    found: Counter[str] = Counter()
+    for node in tree.walk():
+        name = _COUNTED.get(type(node))
+        if name is not None:
+            found[name] += 1
+        found.update(_special(node))
+    top = _first_select(tree)
+    if top is not None:
+        found.update(_outputs(top))
+    return {name: count for name, count in sorted(found.items()) if count}
+
+
+def _special(node: exp.Expr) -> Mapping[str, int]:
+    """What a count of node types does not tell."""
+    match node:
+        case exp.Literal():
+            return {"text_literal" if node.is_string else "number_literal": 1}
+        case exp.Count() if isinstance(node.this, exp.Distinct):
+            return {"count_distinct": 1}
+        case exp.Join() if (node.args.get("side") or "").upper() == "LEFT":
+            return {"left_join": 1}
+        case exp.Ordered() if node.args.get("desc"):
+            return {"descending": 1}
+        case exp.Subquery() if not isinstance(node.parent, exp.From | exp.Join):
+            return {"scalar": 1}
+        case exp.SetOperation():
+            return {"unequal_branches": _unequal(node)}
+        case exp.Select():
+            return {"contradiction": _contradictions(node)}
+    return _against_query(node) if isinstance(node, _COMPARISONS) else {}
+
+
+def _outputs(top: exp.Select) -> Mapping[str, int]:
+    """What the statement's own outputs are."""
+    made = [item for item in top.expressions if item.find(exp.AggFunc)]
+    shown = {item.name.lower() for item in top.expressions if isinstance(item.unalias(), exp.Column)}
+    keys = top.args["group"].expressions if top.args.get("group") else []
+    grouped = {column.name.lower() for key in keys for column in key.find_all(exp.Column)}
+    bare = bool(made) and len(made) == len(top.expressions) and not keys
+    return {
+        "figure_output": len(made),
+        "sorted_single_row": int(bare and top.args.get("order") is not None),
+        "key_not_shown": len(grouped - shown) if grouped else 0,
+        "shown_not_key": len(shown - grouped) if grouped else 0,
+    }
+
+
+def _first_select(tree: exp.Expr) -> exp.Select | None:
+    while isinstance(tree, exp.SetOperation | exp.Subquery):
+        tree = tree.this
+    return tree if isinstance(tree, exp.Select) else None
+
+
+def _unequal(node: exp.SetOperation) -> int:
+    sides = [_first_select(node.this), _first_select(node.expression)]
+    widths = {len(side.expressions) for side in sides if side is not None and not side.is_star}
+    return int(len(widths) > 1 and None not in sides)
+
+
+def _contradictions(node: exp.Select) -> int:
+    """Columns that a select's own WHERE wants to equal two different values."""
+    where = node.args.get("where")
+    if where is None:
+        return 0
+    wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for item in _conjuncts(where.this):
+        if isinstance(item, exp.EQ) and isinstance(item.this, exp.Column) and isinstance(item.expression, exp.Literal):
+            wanted[item.this.table.lower(), item.this.name.lower()].add(item.expression.name)
+    return sum(len(values) > 1 for values in wanted.values())
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """Conditions joined by AND, the first two hundred."""
+    found, waiting = [], [node]
+    while waiting and len(found) < _MOST_CONJUNCTS:
+        item = waiting.pop()
+        if isinstance(item, exp.And):
+            waiting += [item.this, item.expression]
+        elif isinstance(item, exp.Paren):
+            waiting.append(item.this)
+        else:
+            found.append(item)
+    return found
+
+
+def _against_query(node: exp.Expr) -> Mapping[str, int]:
+    """A column compared with what a query gives."""
+    inner = node.expression.this if isinstance(node.expression, exp.Subquery) else node.expression
+    if not isinstance(inner, exp.Select) or not isinstance(node.this, exp.Column):
+        return {}
+    given = [column.name.lower() for item in inner.expressions for column in item.find_all(exp.Column)]
+    return {
+        "odd_comparison": int(bool(given) and not _alike(node.this.name.lower(), given[0])),
+        "unbound_extreme": int(inner.find(*_EXTREMES) is not None and _is_unbound(node, inner)),
+    }
+
+
+def _alike(left: str, right: str) -> bool:
+    one, other = tokens(left), tokens(right)
+    return bool(set(one) & set(other)) or bool({*one[-1:], *other[-1:]} & _KEYS) or left.endswith("id")
+
+
+def _is_unbound(node: exp.Expr, inner: exp.Select) -> bool:
+    """Whether the query looks at some rows only, and the select around it is not held to the same."""
+    outer = node.find_ancestor(exp.Select)
+    within = _filtered(inner)
+    return bool(within) and outer is not None and not within <= _filtered(outer)
+
+
+def _filtered(node: exp.Select) -> set[str]:
+    """Columns of a select's own WHERE."""
+    where = node.args.get("where")
+    if where is None:
+        return set()
+    conditions = [item for item in _conjuncts(where.this) if not item.find(exp.Query)]
+    return {column.name.lower() for item in conditions for column in item.find_all(exp.Column)}
