@@ -5,6 +5,7 @@ Functions take a rich `Console` and print nowhere else. Text from the log is mad
 
 from __future__ import annotations
 
+from stef.display.calibration import show_study
 from stef.display.catalogue import show_catalogue
 from stef.display.check import Check, CheckedMessage, CheckedRules, show_check
 from stef.display.comparison import show_comparison
@@ -27,4 +28,5 @@ __all__ = [
     "show_explanation",
     "show_labels",
     "show_results",
+    "show_study",
 ]
