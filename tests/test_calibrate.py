@@ -48,6 +48,19 @@ def drawn(slope, intercept, records, seed=1):
     return made
 
 
+@pytest.fixture
+def stef(tmp_path, monkeypatch):
+    """Runs a command in an empty folder, with nothing of stef's in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("STEF_")]:
+        monkeypatch.delenv(name)
+
+    def call(*arguments):
+        return CliRunner().invoke(main, [str(part) for part in arguments], prog_name="stef")
+
+    return call
+
+
 # ── the map ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -338,6 +351,16 @@ def test_a_calibration_reaches_everything_that_p_offline_decides(file):
     assert plain.scoring_config != mapped.scoring_config
 
 
+def test_explain_shows_both_sides_of_a_calibration(stef, file):
+    """A person sees what the calibration made of the probability."""
+    command = ("explain", "--question", RECORD["question"], "--sql", RECORD["sql"])
+    told = stef(*command, "--calibration", file(slope=0.5, intercept=-0.9)).stdout
+    plain = scored().p_offline
+    expected = f"p_offline {Calibration(slope=0.5, intercept=-0.9).apply(plain):.2f} ({plain:.2f} before calibration)"
+    assert expected in told
+    assert "before calibration" not in stef(*command).stdout
+
+
 def test_a_name_decides_no_score(file):
     """The same map under another name is the same configuration, another map is another one."""
     one, same, other = (scored(calibration=file(**more)) for more in ({}, {"name": "x"}, {"slope": 0.6}))
@@ -353,19 +376,6 @@ def test_a_consumer_file_may_name_a_calibration(tmp_path):
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def stef(tmp_path, monkeypatch):
-    """Runs a command in an empty folder, with nothing of stef's in the environment."""
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("STEF_")]:
-        monkeypatch.delenv(name)
-
-    def call(*arguments):
-        return CliRunner().invoke(main, [str(part) for part in arguments], prog_name="stef")
-
-    return call
 
 
 def labelled(path, samples):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, delete, exists, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, delete, exists, or_, select, tuple_
 from sqlalchemy.dialects.sqlite import insert
 
 from stef.label import Given, Label
@@ -107,7 +107,9 @@ class LabelTable:
 
     def results(self) -> Iterator[Evaluation]:
         """Every scored result of a record that has a label, in the order of writing, a few at a time."""
-        labelled = exists().where(_SAME_RECORD)
+        # Written so that SQLite goes from the labels to the results, which may be a thousand times as many.
+        record = tuple_(evaluations.c.event_key, evaluations.c.content_digest)
+        labelled = record.in_(select(labels.c.event_key, labels.c.content_digest))
         query = select(evaluations.c.result).where(evaluations.c.outcome == Outcome.SCORED.value, labelled)
         for row in self._stream(query.order_by(evaluations.c.id)):
             yield from_json(row["result"])
