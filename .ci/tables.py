@@ -28,8 +28,13 @@ from stef.judge.caps import CAPS
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-# What `stef score` ends with when it put lines aside: no error, so it is not in the tree.
-PUT_ASIDE = {5: ["Some lines hold no record and were named; all others have their result (`stef score`)."]}
+# What a command ends with when it put lines aside: no error, so it is not in the tree.
+PUT_ASIDE = {
+    5: [
+        "Some lines hold no record and were named; all others have their result (`stef score`).",
+        "The same for lines that hold no label (`stef labels import`).",
+    ]
+}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -49,6 +49,7 @@ SETTINGS: tuple[Setting, ...] = tuple(
         ("trust_inline_rules", True, "Let rules inside a record set mappings, synonyms and benign filters.", {}),
         ("prompts", "prompts", "Folder of prompt files.", {}),
         ("prompt", "judge", "Name of the prompt that the model judges with.", {}),
+        ("calibration", "", "File that stef calibrate wrote: fits p_offline to labels of your own.", {}),
         ("judge", "offline", "Who judges.", {"choices": ("offline", "llm")}),
         ("model", "", "Model that judges, as litellm names it, such as openai/gpt-5-mini.", {}),
         ("api_base", "", "Address of an OpenAI-compatible endpoint, when it is not the provider's own.", {}),
@@ -93,6 +94,7 @@ class Settings:
     trust_inline_rules: bool
     prompts: str
     prompt: str
+    calibration: str
     judge: str
     model: str
     api_base: str

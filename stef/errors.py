@@ -5,11 +5,13 @@
     │   ├── RulesError           rules/<app>.json
     │   ├── PromptError          prompts/<name>.md
     │   ├── ConsumerError        consumers/<name>.yaml
-    │   └── InputError           a log or result file that cannot be opened or is no such file
+    │   ├── CalibrationError     a file that `stef calibrate` wrote
+    │   └── InputError           a log, result or label file that cannot be opened or is no such file
     ├── SettingError         a flag or an environment variable
     ├── RecordError          a message that is no record: goes to the dead letters
     ├── JudgeError           no verdict: the record fails with the reason
     ├── StoreError           the evaluations on disk cannot be read or written
+    ├── LabelsError          labels that nothing can be learned from
     └── StreamError          a source or a sink that cannot go on
 
 Every class has an `exit_code`, which is what `stef` ends with when the error reaches the command line.
@@ -57,6 +59,10 @@ class PromptError(FileError):
 
 class ConsumerError(FileError):
     """A consumer file is wrong."""
+
+
+class CalibrationError(FileError):
+    """A calibration file is wrong, or was fitted to other weights."""
 
 
 class InputError(FileError):
@@ -107,6 +113,12 @@ class StoreError(StefError):
     """The store cannot be opened, read or written."""
 
     exit_code = 4
+
+
+class LabelsError(StefError):
+    """There are too few labels, or all of one kind, to fit a calibration to."""
+
+    exit_code = 6
 
 
 class StreamError(StefError):

@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from stef import data, rulefiles
+from stef import calibrationfile, data, rulefiles
 from stef.apprules import NO_RULES, AppRules
 from stef.catalogue import Epoch
 from stef.config import Settings
@@ -178,19 +178,23 @@ class Pipeline:
         pinned = self.knowledge.catalogues
         if pinned is not None:
             decides.append(pinned.digest)
+        calibration = self.knowledge.calibration
+        if calibration.digest:
+            decides.append(f"calibration {calibration.digest}")
         prompt = getattr(self.judge, "prompt", None)
         provenance = Provenance(
             stef=__version__,
             semantics=SEMANTICS_VERSION,
             score_profile=PROFILE,
             sqlglot=_SQLGLOT,
-            weights=f"{weights.name}@{weights.digest}",
+            weights=named(weights),
             rules=f"{rules.name}@{rules.digest}" if rules.digest else "",
             prompt=f"{prompt.name}@{prompt.digest}" if prompt is not None else "",
             judge=self.judge.kind.value,
             model=str(getattr(self.judge, "model", "")),
             parameters=str(getattr(self.judge, "parameters", "")),
             catalogue="" if pinned is None else pinned.digest,
+            calibration=f"{calibration.name}@{calibration.digest}" if calibration.digest else "",
             inline_rules=rules.inline_digest,
             trust_inline_rules=trust,
         )
@@ -199,6 +203,13 @@ class Pipeline:
 
 
 _SQLGLOT = version("sqlglot")
+
+
+def named(weights: Weights) -> str:
+    """Weights as the provenance of a result names them."""
+    return f"{weights.name}@{weights.digest}"
+
+
 _COPIED = (
     "event_id", "agent", "agent_version", "app", "database", "trace_id", "span_id", "asked_at", "question",
 )  # fmt: skip
@@ -267,6 +278,7 @@ def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evalu
         phi=points.phi,
         band=points.band,
         p_offline=case.evidence.p_offline,
+        p_raw=case.evidence.p_raw,
         p_correct=p_correct(case, judgement),
         alignment=case.alignment,
         expansion=case.expansion,
@@ -303,6 +315,7 @@ def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Kno
     Raises:
         RulesError: A rules file is wrong.
         PromptError: The prompt is wrong.
+        CalibrationError: The calibration is wrong, or was fitted to other weights.
         SettingError: A setting does not fit the others.
     """
     registry = rulefiles.load_folder(Path(settings.rules))
@@ -310,13 +323,15 @@ def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Kno
         names = ", ".join(registry) or f"nothing, {settings.rules} holds no rules file"
         raise SettingError(f"app: found {settings.app!r}; allowed: {names}")
     rulebook = Rulebook(registry=registry, default_app=settings.app, trust_inline=settings.trust_inline_rules)
+    weights = data.weights()
     knowledge = Knowledge(
         read_question=remembering(question_reader(data.lexicon("en"), data.phrasebooks())),
-        weights=data.weights(),
+        weights=weights,
+        calibration=calibrationfile.load(settings.calibration, named(weights)),
         denied=data.denied_functions(),
         max_sql_bytes=settings.max_sql_bytes,
     )
-    judge = make_judge(settings, knowledge.weights)
+    judge = make_judge(settings, weights)
     return Pipeline(rulebook, knowledge, judge, mapping=mapping, known=known)
 
 

@@ -302,12 +302,14 @@ class Evidence:
 
     Attributes:
         p_offline: Probability that S answers Qu, before any judge.
+        p_raw: The same before a calibration; None where none was tried.
         reasons: Machine reason codes, most telling first.
         weighed: The three features that weighed most.
         features: Every feature of the model by name, before weighting.
     """
 
     p_offline: Probability
+    p_raw: Probability | None = None
     reasons: tuple[JudgeReason, ...] = ()
     weighed: tuple[Weighed, ...] = ()
     features: dict[str, float] = field(default_factory=dict)
@@ -328,6 +330,7 @@ class Provenance:
     model: str = ""
     parameters: str = ""
     catalogue: str = ""
+    calibration: str = ""
     dialect: str = ""  # the one that read the statement
     dialect_logged: str = ""  # the one that the record names
     inline_rules: str = ""  # digest of R_app carried by the record
@@ -338,7 +341,7 @@ class Provenance:
 class Evaluation:
     """One record's result: every message that is a record ends as exactly one of these.
 
-    Null unless scored: `phi`, `band`, `p_offline`, `p_correct`, `judge`, `score`.
+    Null unless scored: `phi`, `band`, `p_offline`, `p_raw`, `p_correct`, `judge`, `score`.
     """
 
     event_key: str
@@ -359,6 +362,7 @@ class Evaluation:
     phi: Phi | None = None
     band: Band | None = None
     p_offline: Probability | None = None
+    p_raw: Probability | None = None  # p_offline before calibration
     p_correct: Probability | None = None
     alignment: Alignment | None = None
     expansion: Expansion | None = None

@@ -7,11 +7,12 @@ record ─┬─ sql.extract ─▶ spec (SQL) ─────────┐
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stef import tongues
 from stef.align import Texts, align, check_expansion
 from stef.apprules import AppRules
+from stef.calibration import IDENTITY, Calibration
 from stef.catalogue import Catalogue, Epoch
 from stef.evidence import Facts, gather
 from stef.finding import Finding
@@ -60,6 +61,7 @@ class Knowledge:
         denied: Functions that no statement should call, lower-case, with what they do.
         max_sql_bytes: Longer statements are not read.
         catalogues: What the log has shown, pinned; None for nothing.
+        calibration: Fits the probability to an operator's own labels.
     """
 
     read_question: ReadQuestion
@@ -67,6 +69,7 @@ class Knowledge:
     denied: Mapping[str, str]
     max_sql_bytes: int = 262_144
     catalogues: Epoch | None = None
+    calibration: Calibration = IDENTITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,10 +194,14 @@ def _compared(
     )
     return Compared(
         alignment=alignment,
-        evidence=gather(facts, known.weights),
+        evidence=_calibrated(gather(facts, known.weights), known.calibration),
         expansion=check_expansion(texts, rules, calendar),
         normalizations=trace,
     )
+
+
+def _calibrated(evidence: Evidence, calibration: Calibration) -> Evidence:
+    return replace(evidence, p_offline=calibration.apply(evidence.p_offline), p_raw=evidence.p_offline)
 
 
 def _catalogue(record: QueryRecord, known: Knowledge) -> Catalogue | None:

@@ -401,6 +401,7 @@ def test_links_lead_somewhere():
         (3, ["rules", "check", "no.json"], ""),
         (4, ["compare", "--store", "absent.db"], ""),
         (5, ["score"], "no record\n"),
+        (6, ["calibrate", "--store", "empty.db"], ""),
     ],
 )
 def test_a_command_ends_with_the_code_that_is_told(code, arguments, given, tmp_path):

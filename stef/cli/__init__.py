@@ -28,7 +28,7 @@ def main() -> None:
 
 def _assemble() -> None:
     """Hang the commands in, in the order in which a newcomer needs them."""
-    from stef.cli import cataloguing, comparing, consuming, explaining, files, scoring, storing
+    from stef.cli import calibrating, cataloguing, comparing, consuming, explaining, files, labelling, scoring, storing
 
     for command in (
         scoring.score,
@@ -37,6 +37,8 @@ def _assemble() -> None:
         comparing.compare_groups,
         files.rules,
         cataloguing.catalogue,
+        labelling.labels,
+        calibrating.calibrate,
         files.init,
         files.demo_log,
         storing.db,

@@ -66,7 +66,8 @@ def prune(before: int, results: bool, vacuum: bool, store: str | None) -> None:
 
     with _opened(store) as opened:
         gone = opened.prune(datetime.now(UTC) - timedelta(days=before), results=results, vacuum=vacuum)
-    click.echo(f"{gone.payloads} raw payloads and {gone.evaluations} results deleted")
+    labels = f", {gone.labels} labels without a result" if gone.labels else ""
+    click.echo(f"{gone.payloads} raw payloads and {gone.evaluations} results{labels} deleted")
 
 
 @db.command()

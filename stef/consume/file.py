@@ -120,6 +120,7 @@ class JudgeIn(_Strict):
     """Who judges, and how."""
 
     kind: str | None = None
+    calibration: str | None = None
     model: str | None = None
     api_base: str | None = None
     prompts: str | None = None

@@ -5,10 +5,12 @@ Functions take a rich `Console` and print nowhere else. Text from the log is mad
 
 from __future__ import annotations
 
+from stef.display.calibration import show_study
 from stef.display.catalogue import show_catalogue
 from stef.display.check import Check, CheckedMessage, CheckedRules, show_check
 from stef.display.comparison import show_comparison
 from stef.display.explain import show_explanation
+from stef.display.labels import show_labels
 from stef.display.results import outcome_line, progress, show_results
 from stef.display.text import clean, safe
 
@@ -24,5 +26,7 @@ __all__ = [
     "show_check",
     "show_comparison",
     "show_explanation",
+    "show_labels",
     "show_results",
+    "show_study",
 ]

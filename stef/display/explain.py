@@ -182,4 +182,5 @@ def _score(console: Console, evaluation: Evaluation) -> None:
         f"  Φ = B × 10 × Γ = {points} × 10 × {score.multiplier:g} = ",
         Styled(f"{score.phi} ({score.band})", f"bold {BAND_STYLES[score.band]}"),
     )
-    line(console, f"  p_offline {number(evaluation.p_offline, 2)}, p_correct {number(evaluation.p_correct, 2)}")
+    raw = f" ({number(evaluation.p_raw, 2)} before calibration)" if evaluation.provenance.calibration else ""
+    line(console, f"  p_offline {number(evaluation.p_offline, 2)}{raw}, p_correct {number(evaluation.p_correct, 2)}")

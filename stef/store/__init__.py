@@ -8,7 +8,21 @@ an answer stays; `failed` may be replaced by one, never the reverse. A transacti
 from __future__ import annotations
 
 from stef.store.evaluations import Pruned, Store
+from stef.store.labels import Imported, Labelled
 from stef.store.rows import EVERYTHING, Entry, Fate, Figure, Kept, Selection, Written
 from stef.store.schema import MIGRATIONS
 
-__all__ = ["EVERYTHING", "MIGRATIONS", "Entry", "Fate", "Figure", "Kept", "Pruned", "Selection", "Store", "Written"]
+__all__ = [
+    "EVERYTHING",
+    "MIGRATIONS",
+    "Entry",
+    "Fate",
+    "Figure",
+    "Imported",
+    "Kept",
+    "Labelled",
+    "Pruned",
+    "Selection",
+    "Store",
+    "Written",
+]

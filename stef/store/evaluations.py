@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from stef.errors import StoreError
 from stef.record import Message
 from stef.result import Evaluation, Outcome, from_json
-from stef.store.file import errors, open_file, outside
+from stef.store.file import errors, open_file, outside, reading, writing
+from stef.store.labels import LabelTable, erase_labels, prune_labels
 from stef.store.rows import (
     EVERYTHING,
     FIGURE_COLUMNS,
@@ -52,6 +53,7 @@ class Pruned:
 
     payloads: int = 0
     evaluations: int = 0
+    labels: int = 0
 
 
 class Store:
@@ -64,6 +66,7 @@ class Store:
     def __init__(self, path: str, engine: Engine, raw_days: int) -> None:
         self.path, self.raw_days = path, raw_days
         self._engine = engine
+        self.labels = LabelTable(path, engine)
 
     @classmethod
     def open(cls, path: str, *, create: bool = True, raw_days: int = 30) -> Self:
@@ -203,25 +206,26 @@ class Store:
 
         Args:
             before: Aware.
-            results: Forget the results received before it too.
+            results: Forget the results received before it too, and the labels of records that have none left.
             vacuum: Give the space back to the disk; rewrites the whole file.
         """
         with errors(self.path, "prune"), self._writing() as connection:
             raw = connection.execute(delete(payloads).where(payloads.c.stored_at < before)).rowcount
-            old = 0
+            old = labels = 0
             if results:
                 old = connection.execute(delete(evaluations).where(evaluations.c.received_at < before)).rowcount
                 connection.execute(delete(dead_letters).where(dead_letters.c.stored_at < before))
+                labels = prune_labels(connection, before)
         if vacuum:
             outside(self._engine, self.path, "VACUUM")
-        return Pruned(payloads=raw, evaluations=old)
+        return Pruned(payloads=raw, evaluations=old, labels=labels)
 
     def prune_raw(self) -> int:
         """Forget the raw messages that are older than `raw_days`; how many those were."""
         return self.prune(datetime.now(UTC) - timedelta(days=self.raw_days)).payloads
 
     def erase(self, event_id: str) -> int:
-        """Erase every result of one event, and the raw messages that held it, so that no trace stays in the file.
+        """Erase every result and label of one event, and the raw messages that held it: no trace stays in the file.
 
         A raw message that held other records too goes as a whole; their results stay.
 
@@ -235,6 +239,7 @@ class Store:
             for part in _chunks([key for key in held if key is not None]):
                 connection.execute(delete(payloads).where(payloads.c.key.in_(part)))
                 connection.execute(update(evaluations).where(evaluations.c.payload.in_(part)).values(payload=None))
+            erase_labels(connection, event_id)
             gone = connection.execute(delete(evaluations).where(*clauses)).rowcount
         outside(self._engine, self.path, "PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
@@ -253,15 +258,11 @@ class Store:
             new = {key: statement.excluded[key] for key in ("state", "stored_at")}
             connection.execute(statement.on_conflict_do_update(index_elements=[positions.c.name], set_=new))
 
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._engine.connect().execution_options(stef_writes=True) as connection, connection.begin():
-            yield connection
+    def _writing(self) -> AbstractContextManager[Connection]:
+        return writing(self._engine)
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            yield connection
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return reading(self._engine)
 
     def _insert(self, table: Any) -> Any:  # noqa: ANN401 - the dialects' inserts share no public type
         return _INSERT[self._engine.dialect.name](table)

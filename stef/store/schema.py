@@ -92,6 +92,7 @@ evaluations = Table(
     Index("evaluations_group", "agent", "agent_version", "received_at"),
     Index("evaluations_received", "received_at"),
     Index("evaluations_event", "event_id"),
+    Index("evaluations_event_key", "event_key"),
 )
 
 # One row per message that gave a result: what a later scoring reads. Emptied after `raw_days`.
@@ -131,14 +132,37 @@ positions = Table(
     Column("stored_at", Moment, nullable=False),
 )
 
+# One row per record and source: what the source says of the record, whatever namespace it was read from.
+labels = Table(
+    "labels",
+    TABLES,
+    Column("event_key", String, primary_key=True),
+    Column("content_digest", String, primary_key=True),
+    Column("source", String, primary_key=True),
+    Column("event_id", String),
+    Column("is_right", Boolean, nullable=False),
+    Column("labelled_at", Moment, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("stored_at", Moment, nullable=False),
+)
+
 
 def _tables(connection: Connection) -> None:
     TABLES.create_all(connection)
 
 
+def _labels(connection: Connection) -> None:
+    labels.create(connection, checkfirst=True)
+    for index in evaluations.indexes:
+        index.create(connection, checkfirst=True)
+
+
 # In order, applied once each by name. The first one creates the tables as they are defined today, so a later one must
 # add only what is not there yet. A name never changes and never goes away.
-MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (("0001_tables", _tables),)
+MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
+    ("0001_tables", _tables),
+    ("0003_labels", _labels),
+)
 
 
 def migrate(connection: Connection) -> tuple[str, ...]:
