@@ -32,18 +32,30 @@ def test_a_statement_has_the_features_of_its_case(case):
     Faint features go by single words and stand in most statements: a case that is not `about` one leaves them out.
     """
     found = judged(case).evidence
-    looked_at = {name for name in found.features if name not in FAINT or name in {case.get("about"), *case["features"]}}
+    signals = found.features.keys() & KNOWN.weights.terms.keys()
+    looked_at = {name for name in signals if name not in FAINT or name in {case.get("about"), *case["features"]}}
     assert sorted(case["features"]) == sorted(looked_at)
     assert set(case.get("codes", ())) <= {reason.code for reason in found.reasons}
 
 
 @pytest.mark.parametrize("case", load("evidence"))
 def test_p_offline_is_the_weighed_sum_of_the_features(case):
-    """The probability follows from the features and the weights alone."""
-    found = judged(case).evidence
-    terms = KNOWN.weights.terms
-    odds = KNOWN.weights.intercept + sum(terms[name] * value for name, value in found.features.items())
+    """The probability follows from the features, the plain weights and the trees alone, by the formula of the card."""
+    found, model = judged(case).evidence, KNOWN.weights.texts
+    plain = sum(KNOWN.weights.terms.get(name, 0.0) * value for name, value in found.features.items())
+    grown, _ = model.weigh(found.features)
+    odds = model.intercept + model.slope * (model.linear * plain + grown)
     assert math.isclose(1 / (1 + math.exp(-odds)), found.p_offline, abs_tol=1e-4)
+
+
+@pytest.mark.parametrize("case", load("evidence"))
+def test_the_three_heaviest_are_shown(case):
+    """A result lists the three features that moved its probability most, heaviest first."""
+    weighed = judged(case).evidence.weighed
+    weights = [abs(item.log_odds) for item in weighed]
+    assert 3 == len(weighed)
+    assert sorted(weights, reverse=True) == weights
+    assert all(weights)
 
 
 def test_each_check_has_a_case_file():

@@ -33,7 +33,7 @@ MEASURES: tuple[Measure, ...] = (
 # Constructs that are told as numbers of their own.
 _CONSTRUCTS = (
     "text_literal", "number_literal", "equal", "join", "left_join", "count", "count_distinct", "sum", "figure_output",
-    "difference", "product", "quotient", "scalar", "order", "group", "descending", "select", "max", "min", "like",
+    "difference", "product", "quotient", "subquery", "order", "group", "descending", "select", "max", "min", "like",
     "unequal_branches", "contradiction", "odd_comparison", "unbound_extreme", "sorted_single_row", "key_not_shown",
     "shown_not_key", "unequal", "having", "in_query",
 )  # fmt: skip

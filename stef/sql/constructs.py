@@ -59,7 +59,7 @@ def _special(node: exp.Expr) -> Mapping[str, int]:
         case exp.Ordered() if node.args.get("desc"):
             return {"descending": 1}
         case exp.Subquery() if not isinstance(node.parent, exp.From | exp.Join):
-            return {"scalar": 1}
+            return {"subquery": 1}
         case exp.SetOperation():
             return {"unequal_branches": _unequal(node)}
         case exp.Select():
