@@ -299,7 +299,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What made a result; `scoring_config` is the digest of what decides the score."""
+    """What made a result; `scoring_config` is the digest of what decides the score.
+
+    Attributes:
+        basis: The same digest without the catalogue's epoch: a result of an earlier epoch answers a second delivery.
+        catalogue: Digest of the epoch.
+        dialect: The one that read the statement.
+        dialect_logged: The one that the record names.
+        inline_rules: Digest of R_app carried by the record.
+    """
 
     stef: str
     semantics: int
@@ -311,10 +319,11 @@ class Provenance:
     judge: str = ""
     model: str = ""
     parameters: str = ""
+    basis: str = ""
     catalogue: str = ""
-    dialect: str = ""  # the one that read the statement
-    dialect_logged: str = ""  # the one that the record names
-    inline_rules: str = ""  # digest of R_app carried by the record
+    dialect: str = ""
+    dialect_logged: str = ""
+    inline_rules: str = ""
     trust_inline_rules: bool = True
 
 

@@ -169,9 +169,7 @@ def pinned(given: str, file: str, pipeline: Pipeline, key: str) -> Epoch | None:
         case "auto":
             return surveyed(file, pipeline, key)[1]
         case _:
-            learners = _opened(given, key, create=False)
-            days = (tally.day for one in learners.learners.values() for tally in one.questions.values())
-            return learners.freeze(max((day for day in days if day is not None), default=None))
+            return _opened(given, key, create=False).freeze()
 
 
 @contextmanager

@@ -86,6 +86,13 @@ def _begin(connection: Connection) -> None:
 
 
 @contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that holds the write lock from its start."""
+    with engine.connect().execution_options(stef_writes=True) as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
 def errors(path: str, what: str) -> Iterator[None]:
     """Turn what the database raises into a `StoreError` with the path, what was tried, and what to do."""
     try:
