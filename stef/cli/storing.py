@@ -66,7 +66,8 @@ def prune(before: int, results: bool, vacuum: bool, store: str | None) -> None:
 
     with _opened(store) as opened:
         gone = opened.prune(datetime.now(UTC) - timedelta(days=before), results=results, vacuum=vacuum)
-    click.echo(f"{gone.payloads} raw payloads and {gone.evaluations} results deleted")
+    learned = f", {gone.questions} questions of the catalogue forgotten" if gone.questions else ""
+    click.echo(f"{gone.payloads} raw payloads and {gone.evaluations} results deleted{learned}")
 
 
 @db.command()
