@@ -49,7 +49,7 @@ from stef.understand import Compared, Knowledge, ReadQuestion, Understood, quest
 from stef.version import __version__
 from stef.weights import Weights
 
-# (message, event_key, content_digest, scoring_config without the epoch) → whether the store has an answer already.
+# (message, event_key, content_digest, basis of the scoring configuration) → whether the store has an answer already.
 Known = Callable[[Message, str, str, str], bool]
 
 
@@ -176,7 +176,9 @@ class Pipeline:
         judge = (self.judge.kind.value, self.judge.identity)
         decides = [PROFILE, SEMANTICS_VERSION, rules.digest, judge, weights.digest, trust]
         pinned = self.knowledge.catalogues
-        basis = _digest(decides)
+        config = _digest(decides if pinned is None else [*decides, pinned.digest])
+        # An epoch that the next one follows by itself is no reason to score a record again; another file is.
+        basis = _digest(decides) if pinned is not None and pinned.passing else config
         prompt = getattr(self.judge, "prompt", None)
         provenance = Provenance(
             stef=__version__,
@@ -194,10 +196,7 @@ class Pipeline:
             inline_rules=rules.inline_digest,
             trust_inline_rules=trust,
         )
-        return {
-            "provenance": provenance,
-            "scoring_config": basis if pinned is None else _digest([*decides, pinned.digest]),
-        }
+        return {"provenance": provenance, "scoring_config": config}
 
 
 def _digest(decides: list[object]) -> str:

@@ -302,7 +302,8 @@ class Provenance:
     """What made a result; `scoring_config` is the digest of what decides the score.
 
     Attributes:
-        basis: The same digest without the catalogue's epoch: a result of an earlier epoch answers a second delivery.
+        basis: The same digest without the epoch of a store's catalogue: a result of an earlier epoch answers a second
+            delivery.
         catalogue: Digest of the epoch.
         dialect: The one that read the statement.
         dialect_logged: The one that the record names.

@@ -433,6 +433,18 @@ def test_a_consumer_can_be_pinned_to_a_file(consumer, tmp_path):
         assert [] == counted(store)["databases"]
 
 
+def test_another_catalogue_file_scores_records_again(consumer, tmp_path):
+    """A file is the operator's choice, as rules are; an epoch that comes by itself is not."""
+    demolog.write(tmp_path / "log.jsonl", per_version=10)
+    known = to_plain(surveyed(tmp_path / "log.jsonl").learners)
+    (tmp_path / "known.json").write_text(json.dumps(known))
+    found = [run(consumer("log.jsonl", catalogue={"use": use})).new for use in ("auto", "auto", "none")]
+    found += [run(consumer("log.jsonl", catalogue={"use": str(tmp_path / "known.json")})).new for _ in range(2)]
+    assert [30, 0, 0, 30, 0] == found
+    with Store.open(str(tmp_path / "s.db")) as store:
+        assert known == counted(store)
+
+
 def started(path):
     """`stef consume` as a process of its own."""
     command = [sys.executable, "-m", "stef", "consume", str(path), "--log-level", "error"]

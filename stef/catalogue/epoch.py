@@ -28,9 +28,11 @@ class Epoch:
 
     Attributes:
         digest: Of all of them, 16 hexadecimal digits.
+        passing: Another one follows by itself, because what it was taken from is still counted on.
     """
 
     digest: str
+    passing: bool = False
     catalogues: Mapping[Where, Catalogue] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, app: str | None, database: str | None) -> Catalogue | None:

@@ -36,7 +36,7 @@ from stef.stream.sinks import JsonlSink, PrometheusSink
 from stef.version import __version__
 
 log = structlog.get_logger("stef.consume")
-# (message, event_key, content_digest, scoring_config without the epoch) → whether the store has an answer already.
+# (message, event_key, content_digest, basis of the scoring configuration) → whether the store has an answer already.
 Known = Callable[[Message, str, str, str], bool]
 
 

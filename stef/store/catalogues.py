@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -127,7 +127,7 @@ class Catalogues:
             learners = self._unpacked(held) if held is not None else self._learners(connection)
         if not learners.learners:
             return None
-        epoch = learners.freeze()
+        epoch = replace(learners.freeze(), passing=True)
         if held is not None or not take:
             return epoch
         content = zlib.compress(json.dumps(to_plain(learners), ensure_ascii=False).encode(), 6)
@@ -137,7 +137,7 @@ class Catalogues:
             held = self._held(connection, days)
             if held is None:
                 _put(connection, catalogue_epochs, [row])
-        return epoch if held is None else self._unpacked(held).freeze()
+        return epoch if held is None else replace(self._unpacked(held).freeze(), passing=True)
 
     def is_of_another_key(self) -> bool:
         """Whether the store has catalogues, and all of them were counted under other keys."""

@@ -162,7 +162,7 @@ def figure(row: RowMapping) -> Figure:
 
 
 def basis_of(evaluation: Evaluation) -> str:
-    """The scoring configuration without the catalogue's epoch."""
+    """The scoring configuration without the epoch of the store's catalogue."""
     return evaluation.provenance.basis or evaluation.scoring_config
 
 

@@ -56,7 +56,7 @@ applied = Table(
 )
 
 # One row per result. The columns are what is filtered, grouped and ordered by; `result` is the whole of it as JSON.
-# `basis` is `scoring_config` without the epoch of the catalogue.
+# `basis` is `scoring_config` without the epoch of the store's catalogue.
 evaluations = Table(
     "evaluations",
     TABLES,
