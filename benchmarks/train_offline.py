@@ -206,7 +206,9 @@ def figures(items: Items, labels: np.ndarray, p: Score) -> dict[str, float]:
 
 def report(name: str, table: Table, p: Score) -> None:
     """One line of figures with intervals, and one without questions that nobody answered."""
-    print(f"{name:14} {_line(figures(table.items, table.labels, p), _intervals(table, p))}  ece {ece(p, table.labels):.3f}")
+    print(
+        f"{name:14} {_line(figures(table.items, table.labels, p), _intervals(table, p))}  ece {ece(p, table.labels):.3f}"
+    )
     kept = [place for place, item in enumerate(table.items) if item.get("solve_rate") != 0]
     items = [table.items[place] for place in kept]
     print(f"{'  solvable':14} {_line(figures(items, table.labels[kept], p[kept]), {})}", flush=True)

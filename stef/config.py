@@ -70,6 +70,18 @@ SETTINGS: tuple[Setting, ...] = tuple(
             {"low": 1},
         ),
         (
+            "catalogue",
+            "auto",
+            "What stands in for a schema: a catalogue file, store, none, or auto: score's own file, consume's store.",
+            {},
+        ),
+        (
+            "catalogue_days",
+            30.0,
+            "Days that one epoch serves, unless the questions have doubled; 0: each start takes a new one.",
+            {"high": 36_500},
+        ),
+        (
             "catalogue_key",
             "",
             "Secret under which a catalogue marks values and words; the same for building one and for scoring with it.",
@@ -104,6 +116,8 @@ class Settings:
     on_outage: str
     concurrency: int
     max_sql_bytes: int
+    catalogue: str
+    catalogue_days: float
     catalogue_key: str
     http: str
     raw_days: int

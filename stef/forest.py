@@ -1,7 +1,7 @@
 """A forest of small decision trees over named numbers: what the offline model has learned beyond its plain weights.
 
 Trained elsewhere (`benchmarks/train_offline.py`) and read from text; walking it needs no library. What each number
-added to the log-odds is the sum of what changed where a tree asked for it (Saabas, "Interpreting random forests", 2014).
+added to the log-odds is the sum of what changed where a tree asked for it (Saabas, Interpreting random forests, 2014).
 """
 
 from __future__ import annotations

@@ -232,6 +232,10 @@ class Metrics:
         self._rules[app] = sha256
         self._of("stef_rules_info", app=app, sha256=sha256).set(1)
 
+    def catalogue(self, questions: int) -> None:
+        """Say how many distinct questions the pinned epoch of the catalogue rests on."""
+        self._of("stef_catalogue_questions").set(questions)
+
     def rules_reload_error(self, app: str) -> None:
         """Count a rules file that could not be read again."""
         self._of("stef_rules_reload_errors_total", app=app).inc()

@@ -49,7 +49,7 @@ from stef.understand import Compared, Knowledge, ReadQuestion, Understood, quest
 from stef.version import __version__
 from stef.weights import Weights
 
-# (message, event_key, content_digest, scoring_config) → whether the store has an answer already.
+# (message, event_key, content_digest, basis of the scoring configuration) → whether the store has an answer already.
 Known = Callable[[Message, str, str, str], bool]
 
 
@@ -145,7 +145,7 @@ class Pipeline:
         if record is None:
             return replace(start, outcome=Outcome.SKIPPED, reason=Reason.EMPTY, detail="the message has no value")
         if self.known is not None and self.known(
-            arrival.message, start.event_key, start.content_digest, start.scoring_config
+            arrival.message, start.event_key, start.content_digest, start.provenance.basis
         ):
             return replace(start, outcome=Outcome.SKIPPED, reason=Reason.DUPLICATE, detail="it has a result already")
         seen = understand(record, rules, calendar_of(record, rules), self.knowledge)
@@ -176,11 +176,12 @@ class Pipeline:
         judge = (self.judge.kind.value, self.judge.identity)
         decides = [PROFILE, SEMANTICS_VERSION, rules.digest, judge, weights.digest, trust]
         pinned = self.knowledge.catalogues
-        if pinned is not None:
-            decides.append(pinned.digest)
         calibration = self.knowledge.calibration
         if calibration.digest:
             decides.append(f"calibration {calibration.digest}")
+        config = _digest(decides if pinned is None else [*decides, pinned.digest])
+        # An epoch that the next one follows by itself is no reason to score a record again; another file is.
+        basis = _digest(decides) if pinned is not None and pinned.passing else config
         prompt = getattr(self.judge, "prompt", None)
         provenance = Provenance(
             stef=__version__,
@@ -193,13 +194,17 @@ class Pipeline:
             judge=self.judge.kind.value,
             model=str(getattr(self.judge, "model", "")),
             parameters=str(getattr(self.judge, "parameters", "")),
+            basis=basis,
             catalogue="" if pinned is None else pinned.digest,
             calibration=f"{calibration.name}@{calibration.digest}" if calibration.digest else "",
             inline_rules=rules.inline_digest,
             trust_inline_rules=trust,
         )
-        digest = hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
-        return {"provenance": provenance, "scoring_config": digest}
+        return {"provenance": provenance, "scoring_config": config}
+
+
+def _digest(decides: list[object]) -> str:
+    return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
 
 
 _SQLGLOT = version("sqlglot")

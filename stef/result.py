@@ -317,7 +317,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What made a result; `scoring_config` is the digest of what decides the score."""
+    """What made a result; `scoring_config` is the digest of what decides the score.
+
+    Attributes:
+        basis: The same digest without the epoch of a store's catalogue: a result of an earlier epoch answers a second
+            delivery.
+        catalogue: Digest of the epoch.
+        dialect: The one that read the statement.
+        dialect_logged: The one that the record names.
+        inline_rules: Digest of R_app carried by the record.
+    """
 
     stef: str
     semantics: int
@@ -329,6 +338,7 @@ class Provenance:
     judge: str = ""
     model: str = ""
     parameters: str = ""
+    basis: str = ""
     catalogue: str = ""
     calibration: str = ""
     dialect: str = ""  # the one that read the statement

@@ -195,7 +195,7 @@ def test_dead_letters_lie_beside_the_file(path, expected):
     assert expected == beside(path, "orders")
 
 
-async def make(settings, *, mapping, known, metrics, stack):
+async def make(settings, *, mapping, known, catalogues, metrics, stack):
     """An `evaluate` that asks what is known, as the pipeline does."""
 
     async def judge(message):

@@ -6,8 +6,8 @@ a `View` leaves the record's own one out.
 """
 
 from stef.catalogue.epoch import Epoch, Learners, Where
-from stef.catalogue.learner import Learner
-from stef.catalogue.observation import Observation, observe, question_digest
+from stef.catalogue.learner import Learner, Tally
+from stef.catalogue.observation import Observation, day_of, key_mark, observe, question_digest
 from stef.catalogue.plain import declared, declared_rows, from_plain, to_plain
 from stef.catalogue.snapshot import Catalogue, View
 
@@ -17,11 +17,14 @@ __all__ = [
     "Learner",
     "Learners",
     "Observation",
+    "Tally",
     "View",
     "Where",
+    "day_of",
     "declared",
     "declared_rows",
     "from_plain",
+    "key_mark",
     "observe",
     "question_digest",
     "to_plain",

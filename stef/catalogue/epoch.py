@@ -28,14 +28,21 @@ class Epoch:
 
     Attributes:
         digest: Of all of them, 16 hexadecimal digits.
+        passing: Another one follows by itself, because what it was taken from is still counted on.
     """
 
     digest: str
+    passing: bool = False
     catalogues: Mapping[Where, Catalogue] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, app: str | None, database: str | None) -> Catalogue | None:
         """The catalogue for a record, or None when nothing of its database is known."""
         return self.catalogues.get(Where(app or "", database or ""))
+
+    @property
+    def questions(self) -> int:
+        """Distinct questions that it rests on, of all databases."""
+        return sum(len(catalogue.questions) for catalogue in self.catalogues.values())
 
 
 class Learners:
@@ -64,8 +71,14 @@ class Learners:
         if learner is not None:
             learner.add(seen)
 
-    def freeze(self, today: int | None = None) -> Epoch:
-        """Snapshots of all; `today` as in `Learner.freeze`."""
+    def newest(self) -> int | None:
+        """Day of the newest question, in days since 1970; None when no question has one."""
+        days = (tally.day for learner in self.learners.values() for tally in learner.questions.values())
+        return max((day for day in days if day is not None), default=None)
+
+    def freeze(self) -> Epoch:
+        """Snapshots of all; questions age from the newest one, so that no clock decides."""
+        today = self.newest()
         found = {where: learner.freeze(today) for where, learner in self.learners.items()}
         named = sorted((where.app, where.database, catalogue.digest) for where, catalogue in found.items())
         digest = hashlib.sha256(repr(named).encode()).hexdigest()[:16]

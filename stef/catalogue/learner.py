@@ -46,7 +46,7 @@ class Learner:
         self.texts: dict[str, str] = {}
         self.declared: dict[str, set[str]] = {}
         self._interned: dict[Item, Item] = {}
-        self._users: Counter[str] = Counter()  # mark of a value → distinct questions
+        self.users: Counter[str] = Counter()  # mark of a value → distinct questions
 
     def add(self, seen: Observation) -> None:
         """Count one record."""
@@ -58,7 +58,7 @@ class Learner:
         for item in _bounded(seen.items, tally):
             self._count(tally, item, 1)
         for mark, text in seen.texts.items():
-            if self._users[mark] >= ENOUGH_FOR_TEXT:
+            if self.users[mark] >= ENOUGH_FOR_TEXT:
                 self.texts.setdefault(mark, text)
         if len(self.questions) > self.most + self.most // 10:
             self._shrink()
@@ -94,7 +94,7 @@ class Learner:
     def _count(self, tally: Tally, item: Item, count: int) -> None:
         if item[0] == VALUE and item[4] not in tally.values:
             tally.values.add(item[4])
-            self._users[item[4]] += 1
+            self.users[item[4]] += 1
         tally.items[self._interned.setdefault(item, item)] += count
 
     def _shrink(self) -> None:
@@ -104,10 +104,10 @@ class Learner:
         ranked = sorted(self.questions, key=lambda d: (-self.questions[d].answers, -(self.questions[d].day or 0), d))
         for digest in ranked[self.most :]:
             gone = self.questions.pop(digest)
-            self._users.subtract(gone.values)
-        self._users = +self._users
+            self.users.subtract(gone.values)
+        self.users = +self.users
         self._interned = {item: item for tally in self.questions.values() for item in tally.items}
-        self.texts = {mark: text for mark, text in self.texts.items() if self._users[mark] >= ENOUGH_FOR_TEXT}
+        self.texts = {mark: text for mark, text in self.texts.items() if self.users[mark] >= ENOUGH_FOR_TEXT}
 
     def freeze(self, today: int | None = None) -> Catalogue:
         """A snapshot.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
 from types import MappingProxyType
@@ -21,6 +22,7 @@ _EXACT = frozenset({Op.EQ, Op.NE, Op.IN, Op.NOT_IN})
 _CASE_BLIND = re.compile(r"\b(?:lower|upper|ilike|collate)\b", re.IGNORECASE)
 _EDGES = " \t\n.,;:!?'\"。？！"
 _MOST_VALUES = 50
+_START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # One thing that a statement uses: its kind, then its names, folded, tables without their schema. Plain text throughout:
@@ -75,6 +77,11 @@ def observe(sql: QuerySpec, question: str, *, key: str = "", day: int | None = N
     )
 
 
+def day_of(moment: datetime | None) -> int | None:
+    """The day of an aware moment, in days since 1970."""
+    return None if moment is None else (moment - _START) // timedelta(days=1)
+
+
 def question_digest(question: str, key: str = "") -> str:
     """Digest of a question without regard to case, white space and closing marks."""
     return mark(f"?{fold(question).strip(_EDGES)}", key)
@@ -90,6 +97,11 @@ def mark(text: str, key: str) -> str:
     """A keyed hash, 16 hexadecimal digits."""
     secret = blake2b(key.encode(), digest_size=32).digest()
     return blake2b(text.encode("utf-8", "surrogatepass"), key=secret, digest_size=8).hexdigest()
+
+
+def key_mark(key: str) -> str:
+    """Tells one key from another without giving it away."""
+    return mark("key", key)
 
 
 def folded_table(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from stef.catalogue.epoch import Learners, Where
 from stef.catalogue.learner import Learner, Tally
-from stef.catalogue.observation import VALUE, Item, mark
+from stef.catalogue.observation import VALUE, Item, key_mark
 
 FORMAT = 1
 
@@ -20,7 +20,7 @@ def to_plain(learners: Learners) -> dict[str, Any]:
     """
     found = sorted(learners.learners.items(), key=lambda pair: (pair[0].app, pair[0].database))
     databases = [{"app": where.app, "database": where.database, **_plain(one)} for where, one in found]
-    return {"stef_catalogue": FORMAT, "key": mark("key", learners.key), "databases": databases}
+    return {"stef_catalogue": FORMAT, "key": key_mark(learners.key), "databases": databases}
 
 
 def _plain(learner: Learner) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def from_plain(plain: Mapping[str, Any], *, key: str = "") -> Learners:
     """
     if plain.get("stef_catalogue") != FORMAT:
         raise ValueError(f"stef_catalogue: found {plain.get('stef_catalogue')!r}; allowed: {FORMAT}")
-    if plain.get("key") != mark("key", key):
+    if plain.get("key") != key_mark(key):
         raise ValueError(
             "key: found a catalogue that was made with another key; allowed: the key that it was made with"
         )

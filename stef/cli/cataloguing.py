@@ -1,11 +1,11 @@
-"""`stef catalogue`, and the catalogue of `stef score`: what a log has shown of its databases."""
+"""`stef catalogue`, and the catalogues of `stef score` and `stef explain`: what a log has shown of its databases."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stef.cli.frame import Commands, console, resolved, settings_options, size_of
+from stef.config import Settings
 
 if TYPE_CHECKING:
     from stef.catalogue import Epoch, Learner, Learners, Where
     from stef.pipeline import Pipeline
+    from stef.store import Catalogues
 
 _READING = ("rules", "app", "max_sql_bytes", "catalogue_key", "log_level", "log_format")
-_KEPT = ("catalogue_key", "log_level", "log_format")
+_KEPT = ("store", "catalogue_key", "log_level", "log_format")
 _AT_ONCE = 500
 
 
@@ -34,22 +36,23 @@ def catalogue() -> None:
 @settings_options(*_READING)
 def build(log: str, path: str, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
     """Read a log file and write what it shows of its databases; what the catalogue holds already stays in it."""
+    from stef import cataloguefiles
     from stef.pipeline import build as build_pipeline
 
     settings = resolved(flags)
-    learners = _opened(path, settings.catalogue_key)
-    _add(learners, surveyed(log, build_pipeline(settings), settings.catalogue_key)[0])
-    _write(path, learners)
+    learners = cataloguefiles.load(path, settings.catalogue_key, create=True)
+    cataloguefiles.add(learners, surveyed(log, build_pipeline(settings), settings.catalogue_key)[0])
+    cataloguefiles.save(path, learners)
     _say(learners)
 
 
 @catalogue.command()
-@click.argument("path", metavar="CATALOGUE")
+@click.argument("path", metavar="[CATALOGUE]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @settings_options(*_KEPT)
-def show(path: str, as_json: bool, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
-    """Show what a catalogue knows: tables with their columns, most used first."""
-    learners = _opened(path, resolved(flags).catalogue_key, create=False)
+def show(path: str | None, as_json: bool, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
+    """Show what a catalogue, or without one the store, knows: tables with their columns, most used first."""
+    learners = _known(path, resolved(flags))
     rows = [row for where, one in _ordered(learners) for row in _rows(where.app, where.database, one)]
     if as_json:
         for row in rows:
@@ -61,11 +64,11 @@ def show(path: str, as_json: bool, **flags: Any) -> None:  # noqa: ANN401 - sett
 
 
 @catalogue.command()
-@click.argument("path", metavar="CATALOGUE")
+@click.argument("path", metavar="[CATALOGUE]", required=False)
 @settings_options(*_KEPT)
-def export(path: str, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
-    """Write the tables and columns that a catalogue knows to standard output, as a list that import reads."""
-    learners = _opened(path, resolved(flags).catalogue_key, create=False)
+def export(path: str | None, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
+    """Write the tables and columns that a catalogue, or without one the store, knows as a list that import reads."""
+    learners = _known(path, resolved(flags))
     for where, one in _ordered(learners):
         tables = {row["table"]: list(row["columns"]) for row in _rows(where.app, where.database, one)}
         line = {"app": where.app, "database": where.database, "tables": tables}
@@ -74,54 +77,28 @@ def export(path: str, **flags: Any) -> None:  # noqa: ANN401 - settings from the
 
 @catalogue.command(name="import")
 @click.argument("given", metavar="FILE")
-@click.argument("path", metavar="CATALOGUE")
+@click.argument("path", metavar="[CATALOGUE]", required=False)
 @click.option("--database", default="", help="Database that a list is of, where the list does not say.")
 @settings_options(*_KEPT, "app")
-def import_file(given: str, path: str, database: str, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
-    """Add a file to a catalogue: another catalogue, or a list of tables and columns.
+def import_file(given: str, path: str | None, database: str, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
+    """Add a file to a catalogue, or without one to the store: another catalogue, or a list of tables and columns.
 
     A list is JSON (an object table → columns, or what export writes) or lines of table,column. Its tables have no other
     columns than those.
     """
+    from stef import cataloguefiles
+
     settings = resolved(flags)
-    learners = _opened(path, settings.catalogue_key)
-    _import(given, learners, settings.app, database)
-    _write(path, learners)
+    added = cataloguefiles.gather(given, settings.catalogue_key, app=settings.app, database=database)
+    if path is None:
+        with _stored(settings, create=True) as stored:
+            stored.merge(added)
+            _say(stored.learners())
+        return
+    learners = cataloguefiles.load(path, settings.catalogue_key, create=True)
+    cataloguefiles.add(learners, added)
+    cataloguefiles.save(path, learners)
     _say(learners)
-
-
-def _import(given: str, learners: Learners, app: str, database: str) -> None:
-    """Add what a file gives."""
-    from stef.catalogue import Where, declared, declared_rows, from_plain
-
-    text = _text(given)
-    try:
-        if not text.lstrip().startswith(("{", "[")):
-            _declare(learners, Where(app, database), declared_rows(text))
-            return
-        for plain in _documents(text):
-            if isinstance(plain, dict) and "stef_catalogue" in plain:
-                _add(learners, from_plain(plain, key=learners.key))
-            else:
-                named = plain if isinstance(plain, dict) and "tables" in plain else {}
-                where = Where(app or str(named.get("app", "")), database or str(named.get("database", "")))
-                _declare(learners, where, declared(plain))
-    except ValueError as error:
-        raise _wrong(given, str(error)) from error
-
-
-def _documents(text: str) -> list[Any]:
-    """One JSON document, or one on each line."""
-    try:
-        return [json.loads(text)]
-    except json.JSONDecodeError:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-
-
-def _declare(learners: Learners, where: Where, tables: Mapping[str, Sequence[str]]) -> None:
-    learner = learners.of(where)
-    if learner is not None:
-        learner.declare(tables)
 
 
 def surveyed(log: str, pipeline: Pipeline, key: str) -> tuple[Learners, Epoch]:
@@ -151,27 +128,32 @@ def surveyed(log: str, pipeline: Pipeline, key: str) -> tuple[Learners, Epoch]:
     return survey.learners, survey.freeze()
 
 
-def pinned(given: str, file: str, pipeline: Pipeline, key: str) -> Epoch | None:
+def pinned(file: str | None, pipeline: Pipeline, settings: Settings) -> Epoch | None:
     """The catalogue that `--catalogue` names.
 
     Args:
-        given: `auto`, `none`, or a path.
-        file: The log that is to be scored.
+        file: The log that `auto` reads; without one it is the store's, if there is a store.
         pipeline: That will score it.
-        key: Of the catalogue.
+        settings: Name it, its key, and the store.
 
     Raises:
         InputError: The catalogue or the log cannot be read.
+        StoreError: The store cannot be read, or its catalogue has another key.
     """
-    match given:
+    match settings.catalogue:
         case "none":
             return None
-        case "auto":
-            return surveyed(file, pipeline, key)[1]
-        case _:
-            learners = _opened(given, key, create=False)
-            days = (tally.day for one in learners.learners.values() for tally in one.questions.values())
-            return learners.freeze(max((day for day in days if day is not None), default=None))
+        case "auto" if file is not None:
+            return surveyed(file, pipeline, settings.catalogue_key)[1]
+        case "auto" if not Path(settings.store).is_file():
+            return None
+        case "auto" | "store":
+            with _stored(settings) as stored:
+                return stored.epoch(days=settings.catalogue_days, take=False)
+        case path:
+            from stef import cataloguefiles
+
+            return cataloguefiles.load(path, settings.catalogue_key).freeze()
 
 
 @contextmanager
@@ -186,6 +168,32 @@ def twice(file: str, given: str) -> Iterator[str]:
             while block := sys.stdin.buffer.read(1 << 20):
                 spooled.write(block)
         yield str(path)
+
+
+def _known(path: str | None, settings: Settings) -> Learners:
+    """What a file holds, else what the store has counted."""
+    if path is None:
+        with _stored(settings) as stored:
+            return stored.learners()
+    from stef import cataloguefiles
+
+    return cataloguefiles.load(path, settings.catalogue_key)
+
+
+@contextmanager
+def _stored(settings: Settings, *, create: bool = False) -> Iterator[Catalogues]:
+    """The store's catalogue; another key than its own is refused, unless there may be a new one."""
+    from stef.errors import StoreError
+    from stef.store import Learning, Store
+
+    with Store.open(settings.store, create=create) as store:
+        stored = store.catalogues(Learning(key=settings.catalogue_key))
+        if not create and stored.is_of_another_key():
+            raise StoreError(
+                f"{settings.store}: found a catalogue that was made with another key; "
+                "allowed: the key that it was made with (--catalogue-key or STEF_CATALOGUE_KEY)"
+            )
+        yield stored
 
 
 def _rows(app: str, database: str, learner: Learner) -> Iterator[dict[str, Any]]:
@@ -205,57 +213,6 @@ def _rows(app: str, database: str, learner: Learner) -> Iterator[dict[str, Any]]
 
 def _ordered(learners: Learners) -> list[tuple[Where, Learner]]:
     return sorted(learners.learners.items(), key=lambda pair: (pair[0].app, pair[0].database))
-
-
-def _add(learners: Learners, others: Learners) -> None:
-    for where, other in others.learners.items():
-        learner = learners.of(where)
-        if learner is not None:
-            learner.merge(other)
-
-
-def _opened(path: str, key: str, *, create: bool = True) -> Learners:
-    """The catalogue of a file; an empty one when there is none and it may be made."""
-    from stef.catalogue import Learners, from_plain
-
-    if create and not Path(path).exists():
-        return Learners(key)
-    try:
-        plain = json.loads(_text(path))
-        if not isinstance(plain, dict):
-            raise ValueError("found no object; allowed: what stef catalogue build writes")  # noqa: TRY004, TRY301
-        return from_plain(plain, key=key)
-    except ValueError as error:
-        raise _wrong(path, str(error)) from error
-
-
-def _text(path: str) -> str:
-    from stef.errors import InputError
-
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(path, "", error.strerror or str(error), "a file that can be read") from error
-
-
-def _wrong(path: str, what: str) -> Exception:
-    from stef.errors import InputError
-
-    found, _, allowed = what.partition("; allowed: ")
-    return InputError(path, "", found, allowed or "a catalogue, or a list of tables")
-
-
-def _write(path: str, learners: Learners) -> None:
-    """Write a catalogue whole or not at all."""
-    from stef.catalogue import to_plain
-    from stef.errors import InputError
-
-    beside = Path(f"{path}.new")
-    try:
-        beside.write_text(json.dumps(to_plain(learners), ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise InputError(path, "", error.strerror or str(error), "a path that can be written") from error
 
 
 def _say(learners: Learners) -> None:

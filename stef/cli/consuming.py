@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     help="Read a few messages, show what becomes of them, commit and store nothing.",
 )
 @click.option("--count", default=5, show_default=True, help="With --check: messages to read.")
-@settings_options("store", "http", "raw_days", *SCORING)
+@settings_options("store", "http", "raw_days", "catalogue_days", *SCORING)
 def consume(file: str, only_check: bool, count: int, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
     """Run a consumer: a file in consumers/ names the source, the rules, the judge and the sinks.
 

@@ -30,7 +30,7 @@ def explain(event: str | None, log: str | None, as_json: bool, **flags: Any) -> 
     """Show how one record came to its score.
 
     EVENT is the record's id or key, looked up in the store or, with --file, in a log. With --question and --sql the
-    record is given on the command line.
+    record is given on the command line; --catalogue auto then means what the store has learned, if there is one.
     """
     given = {name: flags.pop(name) for name in ("question", "sql", "expansion", "dialect", "asked_at")}
     settings = resolved(flags)
@@ -49,12 +49,12 @@ def explain(event: str | None, log: str | None, as_json: bool, **flags: Any) -> 
 
 def _found(event: str | None, log: str | None, given: dict[str, str | None], settings: Settings) -> list[Evaluation]:
     if given["question"]:
-        return asyncio.run(_explained([_typed(given)], settings))
+        return asyncio.run(_explained([_typed(given)], settings, None))
     if not event:
         raise SettingError("explain: found nothing; allowed: an EVENT, or --question and --sql")
     if log is None:
         return _stored(event, settings)
-    found = asyncio.run(_explained(_lines(log), settings, event))
+    found = asyncio.run(_explained(_lines(log), settings, log, event))
     if not found:
         raise InputError(log, "", f"no record with the id {event!r}", "the id or key of a record in the file")
     return found
@@ -82,13 +82,17 @@ def _lines(path: str) -> list[bytes]:
     return found
 
 
-async def _explained(lines: Sequence[bytes], settings: Settings, event: str | None = None) -> list[Evaluation]:
+async def _explained(
+    lines: Sequence[bytes], settings: Settings, log: str | None, event: str | None = None
+) -> list[Evaluation]:
+    from stef.cli.cataloguing import pinned
     from stef.errors import RecordError
     from stef.pipeline import build
     from stef.record import Message
     from stef.result import Evaluation
 
-    pipeline, found = build(settings), []
+    plain, found = build(settings), []
+    pipeline = plain.pinned(pinned(log, plain, settings))
     for offset, line in enumerate(lines):
         if event is not None and event.encode() not in line:
             continue

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 # What decides how a record is scored, and how the run says so.
-SCORING = tuple(row.name for row in SETTINGS if row.name not in {"store", "http", "raw_days"})
+SCORING = tuple(row.name for row in SETTINGS if row.name not in {"store", "http", "raw_days", "catalogue_days"})
 
 
 class Commands(click.Group):

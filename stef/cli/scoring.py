@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,29 +26,24 @@ _PUT_ASIDE = 5
 @click.argument("file", default="-", metavar="[FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Results as JSON lines, one for each record, instead of a table.")
 @click.option("--specs", is_flag=True, help="With --json: what was read from SQL, question and expansion too.")
-@click.option(
-    "--catalogue",
-    metavar="auto|none|PATH",
-    help="What the log has shown of its databases: from a first pass over FILE, nothing, or a file that stef catalogue "
-    "build wrote.  [default: auto for a file, none for standard input]",
-)
-@settings_options(*SCORING)
-def score(file: str, as_json: bool, specs: bool, catalogue: str | None, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
+@settings_options("store", *SCORING)
+def score(file: str, as_json: bool, specs: bool, **flags: Any) -> None:  # noqa: ANN401 - settings from the table
     """Score a log file of JSON lines; results go to standard output.
 
     FILE may be gzip; without it, or with -, the log comes from standard input. Lines that hold no record are named on
     standard error, and the exit code is then 5. It is 4 when records failed, as they do when a model gives no verdict.
 
     A file is read twice: the first time for what its records show of their databases, which then counts as evidence. A
-    record's own question never counts for itself.
+    record's own question never counts for itself. Standard input is read twice only if --catalogue auto says so.
     """
     from stef.cli.cataloguing import twice
 
     settings = resolved(flags)
+    if file == "-" and flags["catalogue"] is None and settings.catalogue == "auto":
+        settings = replace(settings, catalogue="none")
     kept: list[Evaluation] = []
-    chosen = catalogue or ("none" if file == "-" else "auto")
-    with twice(file, chosen) as path:
-        failed, aside = asyncio.run(_score(path, settings, chosen, kept if not as_json else None, specs=specs))
+    with twice(file, settings.catalogue) as path:
+        failed, aside = asyncio.run(_score(path, settings, kept if not as_json else None, specs=specs))
     if not as_json:
         from stef.display import show_results
 
@@ -59,9 +55,7 @@ def score(file: str, as_json: bool, specs: bool, catalogue: str | None, **flags:
     sys.exit(JudgeError.exit_code if failed else _PUT_ASIDE if aside else 0)
 
 
-async def _score(
-    file: str, settings: Settings, catalogue: str, kept: list[Evaluation] | None, *, specs: bool
-) -> tuple[int, int]:
+async def _score(file: str, settings: Settings, kept: list[Evaluation] | None, *, specs: bool) -> tuple[int, int]:
     """Score into `kept` or onto standard output; how many records failed, and how many lines hold none."""
     from stef.cli.cataloguing import pinned
     from stef.display import progress
@@ -74,7 +68,7 @@ async def _score(
     from stef.stream.sinks import JsonlSink
 
     pipeline = build(settings, known=_SeenInThisRun())
-    pipeline = pipeline.pinned(pinned(catalogue, file, pipeline, settings.catalogue_key))
+    pipeline = pipeline.pinned(pinned(file, pipeline, settings))
     complaints, memory = _Complaints(), MemorySink()
     sink = memory if kept is not None else JsonlSink("-", specs=specs)
     with progress(console(error=True), "scoring", size_of(file)) as advance:

@@ -66,8 +66,9 @@ def prune(before: int, results: bool, vacuum: bool, store: str | None) -> None:
 
     with _opened(store) as opened:
         gone = opened.prune(datetime.now(UTC) - timedelta(days=before), results=results, vacuum=vacuum)
-    labels = f", {gone.labels} labels without a result" if gone.labels else ""
-    click.echo(f"{gone.payloads} raw payloads and {gone.evaluations} results{labels} deleted")
+    more = f", {gone.labels} labels without a result" if gone.labels else ""
+    more += f", {gone.questions} questions of the catalogue" if gone.questions else ""
+    click.echo(f"{gone.payloads} raw payloads and {gone.evaluations} results{more} deleted")
 
 
 @db.command()

@@ -131,6 +131,13 @@ class JudgeIn(_Strict):
     on_outage: str | None = None
 
 
+class CatalogueIn(_Strict):
+    """What stands in for a schema."""
+
+    use: str | None = Field(default=None, description="auto, none, store, or a catalogue file.")
+    days: float | None = None
+
+
 class LimitsIn(_Strict):
     """Bounds of the loop; see `stef.stream.limits`."""
 
@@ -156,6 +163,7 @@ class Consumer(_Strict):
     mapping: dict[str, Any] = {}
     rules: RulesIn = RulesIn()
     judge: JudgeIn = JudgeIn()
+    catalogue: CatalogueIn = CatalogueIn()
     sinks: list[Output] = [StoreOut(kind="store")]
     dead_letters: DeadLettersOut = DeadLettersOut()
     limits: LimitsIn = LimitsIn()
@@ -175,6 +183,8 @@ class Consumer(_Strict):
             "rules": self.rules.folder,
             "app": self.rules.app,
             "trust_inline_rules": self.rules.trust_inline,
+            "catalogue": self.catalogue.use,
+            "catalogue_days": self.catalogue.days,
             "concurrency": self.limits.concurrency,
             **judge,
         }
@@ -295,6 +305,7 @@ def _model(raw: dict[str, Any], steps: list[int | str]) -> type[BaseModel]:
     parts: dict[str, type[BaseModel]] = {
         "rules": RulesIn,
         "judge": JudgeIn,
+        "catalogue": CatalogueIn,
         "dead_letters": DeadLettersOut,
         "limits": LimitsIn,
     }

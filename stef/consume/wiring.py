@@ -10,6 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import structlog
+
+from stef import cataloguefiles
+from stef.catalogue import Epoch
 from stef.config import Settings
 from stef.consume.file import Consumer, FileIn, JsonlOut, KafkaIn, KafkaOut, PrometheusOut, StoreOut
 from stef.errors import ConsumerError, RecordError
@@ -19,7 +23,7 @@ from stef.metrics import Exporter, Metrics
 from stef.pipeline import build
 from stef.record import Message, QueryRecord
 from stef.result import Evaluation
-from stef.store import Store
+from stef.store import Learning, Store
 from stef.stream.deadletters import FileDeadLetters
 from stef.stream.files import FileSource
 from stef.stream.kafka import KafkaSettings, KafkaSource
@@ -32,7 +36,8 @@ from stef.stream.report import Report
 from stef.stream.sinks import JsonlSink, PrometheusSink
 from stef.version import __version__
 
-# (message, event_key, content_digest, scoring_config) → whether the store has an answer already.
+log = structlog.get_logger("stef.consume")
+# (message, event_key, content_digest, basis of the scoring configuration) → whether the store has an answer already.
 Known = Callable[[Message, str, str, str], bool]
 
 
@@ -40,17 +45,30 @@ class MakeEvaluate(Protocol):
     """Builds what scores a message; `stack` takes what must be closed at the end."""
 
     async def __call__(
-        self, settings: Settings, *, mapping: FieldMapping | None, known: Known, metrics: Metrics, stack: AsyncExitStack
+        self,
+        settings: Settings,
+        *,
+        mapping: FieldMapping | None,
+        known: Known,
+        catalogues: Epoch | None,
+        metrics: Metrics,
+        stack: AsyncExitStack,
     ) -> Evaluate:
         """Build it."""
         ...
 
 
 async def pipeline(
-    settings: Settings, *, mapping: FieldMapping | None, known: Known, metrics: Metrics, stack: AsyncExitStack
+    settings: Settings,
+    *,
+    mapping: FieldMapping | None,
+    known: Known,
+    catalogues: Epoch | None,
+    metrics: Metrics,
+    stack: AsyncExitStack,
 ) -> Evaluate:
     """The product's own pipeline as `evaluate`."""
-    built = build(settings, mapping=mapping, known=known)
+    built = build(settings, mapping=mapping, known=known).pinned(catalogues)
     stack.push_async_callback(built.close)
     for app, rules in built.rulebook.registry.items():
         metrics.rules(app, rules.digest)
@@ -100,14 +118,21 @@ async def wired(
         metrics.build(__version__)
         store = None
         if any(isinstance(sink, StoreOut) for sink in consumer.sinks):
-            store = stack.enter_context(Store.open(settings.store, raw_days=settings.raw_days))
+            store = stack.enter_context(
+                Store.open(settings.store, raw_days=settings.raw_days, learning=learning(settings))
+            )
             store.prune_raw()
+        catalogues = pinned(settings, store)
+        metrics.catalogue(0 if catalogues is None else catalogues.questions)
         source = open_source(consumer, store)
         # Until the loop has it, nobody else would let go of the source.
         opened = stack.enter_context(ExitStack())
         opened.callback(source.close)
         known = partial(_known, store, source)
-        evaluate = await make(settings, mapping=field_mapping(consumer), known=known, metrics=metrics, stack=stack)
+        mapping = field_mapping(consumer)
+        evaluate = await make(
+            settings, mapping=mapping, known=known, catalogues=catalogues, metrics=metrics, stack=stack
+        )
         loop = Loop(
             source,
             evaluate,
@@ -161,6 +186,8 @@ async def check(
 ) -> tuple[Checked, ...]:
     """Read a few messages and score them, joining no group, committing and storing nothing.
 
+    The store is not opened, so that of the catalogues only a file can be used.
+
     Raises:
         ConsumerError: The mapping is wrong.
         InputError: The input file cannot be opened.
@@ -169,7 +196,14 @@ async def check(
     mapping = field_mapping(consumer)
     messages = peek(consumer, count)
     async with AsyncExitStack() as stack:
-        evaluate = await make(settings, mapping=mapping, known=_nothing_known, metrics=Metrics(), stack=stack)
+        evaluate = await make(
+            settings,
+            mapping=mapping,
+            known=_nothing_known,
+            catalogues=pinned(settings, None),
+            metrics=Metrics(),
+            stack=stack,
+        )
         return tuple([await _check(message, mapping, evaluate) for message in messages])
 
 
@@ -185,6 +219,37 @@ async def _check(message: Message, mapping: FieldMapping | None, evaluate: Evalu
         evaluations=tuple(part for part in judged if isinstance(part, Evaluation)),
         errors=found.rejected,
     )
+
+
+def learning(settings: Settings) -> Learning | None:
+    """How the store counts what records show; None when it does not."""
+    return Learning(key=settings.catalogue_key) if settings.catalogue == "auto" else None
+
+
+def pinned(settings: Settings, store: Store | None) -> Epoch | None:
+    """What the run is pinned to: what the store has learned until now, a file's catalogue, or None.
+
+    Raises:
+        InputError: The catalogue file cannot be read.
+        StoreError: The store cannot be read.
+    """
+    match settings.catalogue:
+        case "none":
+            return None
+        case "auto" | "store":
+            found = None if store is None else _learned(settings, store)
+        case path:
+            found = cataloguefiles.load(path, settings.catalogue_key).freeze()
+    if found is not None:
+        log.info("catalogue pinned", epoch=found.digest, databases=len(found.catalogues), questions=found.questions)
+    return found
+
+
+def _learned(settings: Settings, store: Store) -> Epoch | None:
+    stored = store.catalogues(Learning(key=settings.catalogue_key))
+    if stored.is_of_another_key():
+        log.warning("the store's catalogue was made with another key; a new one begins", store=store.path)
+    return stored.epoch(days=settings.catalogue_days, take=True)
 
 
 def peek(consumer: Consumer, count: int) -> list[Message]:
@@ -306,11 +371,11 @@ def kafka_settings(consumer: Consumer, part: Any) -> KafkaSettings:  # noqa: ANN
     )
 
 
-def _known(store: Store | None, source: Source, message: Message, key: str, digest: str, config: str) -> bool:
+def _known(store: Store | None, source: Source, message: Message, key: str, digest: str, basis: str) -> bool:
     if store is None:
         return False
-    return bool(store.known(source.namespace(message.topic), [(key, digest)], config))
+    return bool(store.known(source.namespace(message.topic), [(key, digest)], basis))
 
 
-def _nothing_known(message: Message, key: str, digest: str, config: str) -> bool:  # noqa: ARG001 - as `Known`
+def _nothing_known(message: Message, key: str, digest: str, basis: str) -> bool:  # noqa: ARG001 - as `Known`
     return False

@@ -106,6 +106,7 @@ def columns_of(sql: QuerySpec) -> Iterator[str]:
 
 
 def values_of(item: Filter) -> tuple[Value, ...]:
+    """The members of a list, or the one value."""
     return item.value.members if isinstance(item.value, Many) else (item.value,)
 
 

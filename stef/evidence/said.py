@@ -13,7 +13,9 @@ from stef.values import Number, Text, fold
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
 # `population > 1000`, `city = 'Turku'`: a condition as somebody writes it down.
 _CONDITION = re.compile(r"([A-Za-z_`][\w` ]*?)\s*(=|>=|<=|>|<|!=)\s*('[^']*'|\"[^\"]*\"|[\d.]+)")
-_FORMULA = re.compile(r"\b(?:max|min|sum|count|avg|divide|subtract|multiply)\s*\(\s*(?:distinct\s+)?([^()]*)", re.IGNORECASE)
+_FORMULA = re.compile(
+    r"\b(?:max|min|sum|count|avg|divide|subtract|multiply)\s*\(\s*(?:distinct\s+)?([^()]*)", re.IGNORECASE
+)
 _QUOTED = re.compile(r"`([^`]+)`")
 _NEUTRAL = frozenset({"0", "1", "100"})
 

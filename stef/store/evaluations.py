@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, delete, func, select, update
+from sqlalchemy import Connection, Engine, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from stef.errors import StoreError
 from stef.record import Message
 from stef.result import Evaluation, Outcome, from_json
+from stef.store.catalogues import Catalogues, Learning, forget
 from stef.store.file import errors, open_file, outside, reading, writing
 from stef.store.labels import LabelTable, erase_labels, prune_labels
 from stef.store.rows import (
@@ -28,6 +29,7 @@ from stef.store.rows import (
     Kept,
     Selection,
     Written,
+    basis_of,
     evaluation_row,
     figure,
     last_of_each,
@@ -54,6 +56,7 @@ class Pruned:
     payloads: int = 0
     evaluations: int = 0
     labels: int = 0
+    questions: int = 0
 
 
 class Store:
@@ -63,19 +66,21 @@ class Store:
     file cannot be read or written.
     """
 
-    def __init__(self, path: str, engine: Engine, raw_days: int) -> None:
+    def __init__(self, path: str, engine: Engine, raw_days: int, learning: Learning | None = None) -> None:
         self.path, self.raw_days = path, raw_days
         self._engine = engine
         self.labels = LabelTable(path, engine)
+        self._counted = None if learning is None else self.catalogues(learning)
 
     @classmethod
-    def open(cls, path: str, *, create: bool = True, raw_days: int = 30) -> Self:
+    def open(cls, path: str, *, create: bool = True, raw_days: int = 30, learning: Learning | None = None) -> Self:
         """Open the store, bringing its tables up to date.
 
         Args:
             path: The SQLite file.
             create: Make it when there is none.
             raw_days: Days that raw messages are kept; 0 keeps none.
+            learning: Count what scored records show of their databases; None counts nothing.
 
         Raises:
             StoreError: It cannot be opened, is not there (without `create`), or was made by a newer release.
@@ -85,9 +90,9 @@ class Store:
         if not create and not Path(path).is_file():
             raise StoreError(f"{path}: there is no store here; name another path with --store, or fill this one first")
         engine = open_file(path)
-        store = cls(path, engine, raw_days)
+        store = cls(path, engine, raw_days, learning)
         try:
-            with errors(path, "bring the tables up to date"), store._writing() as connection:
+            with errors(path, "bring the tables up to date"), writing(engine) as connection:
                 newer = migrate(connection)
         except BaseException:
             engine.dispose()
@@ -117,11 +122,12 @@ class Store:
         if not entries:
             return Written()
         now = datetime.now(UTC)
-        with errors(self.path, "write results"), self._writing() as connection:
+        with errors(self.path, "write results"), writing(self._engine) as connection:
             judged = self._judged(connection, entries)
             kept: list[Kept] = []
             rows: list[dict[str, Any]] = []
             raw: list[dict[str, Any]] = []
+            scored: list[tuple[Evaluation, datetime | None]] = []
             for entry in entries:
                 placed = [_placed(judged, entry, evaluation) for evaluation in entry.evaluations]
                 kept.extend(placed)
@@ -130,19 +136,26 @@ class Store:
                 if payload is not None and entry.message is not None:
                     raw.append(payload_row(entry.namespace, entry.message, now))
                 rows.extend(evaluation_row(entry, evaluation, payload, now) for evaluation in fresh)
+                sent = None if entry.message is None else entry.message.timestamp
+                scored.extend((it.evaluation, it.evaluation.asked_at or sent) for it in placed if it.first_score)
             self._add(connection, payloads, raw)
             self._upsert(connection, last_of_each(rows))
+            if self._counted is not None:
+                self._counted.count(connection, scored, now)
             aside = self._put_aside(connection, entries, now)
             if echo:
                 kept = self._echo(connection, entries, kept)
         return Written(kept=tuple(kept), dead_letters=aside)
 
-    def known(
-        self, namespace: str, pairs: Iterable[tuple[str, str]], scoring_config: str
-    ) -> frozenset[tuple[str, str]]:
+    def known(self, namespace: str, pairs: Iterable[tuple[str, str]], basis: str) -> frozenset[tuple[str, str]]:
         """Which of these (event_key, content_digest) have an answer already, so that nobody pays for them again.
 
-        A failed one has none.
+        A failed one has none. An epoch of the catalogue that has moved on is no reason to answer again.
+
+        Args:
+            namespace: Of the keys.
+            pairs: Keys and digests.
+            basis: Scoring configuration without the epoch.
         """
         wanted = frozenset(pairs)
         keys = sorted({key for key, _ in wanted})
@@ -152,7 +165,7 @@ class Store:
                 query = select(evaluations.c.event_key, evaluations.c.content_digest).where(
                     evaluations.c.namespace == namespace,
                     evaluations.c.event_key.in_(part),
-                    evaluations.c.scoring_config == scoring_config,
+                    evaluations.c.basis == basis,
                     evaluations.c.outcome != Outcome.FAILED.value,
                 )
                 found.update((key, digest) for key, digest in connection.execute(query))
@@ -206,19 +219,21 @@ class Store:
 
         Args:
             before: Aware.
-            results: Forget the results received before it too, and the labels of records that have none left.
+            results: Forget the results received before it too, the labels of records that have none left, and what
+                questions that were last counted before it have shown.
             vacuum: Give the space back to the disk; rewrites the whole file.
         """
-        with errors(self.path, "prune"), self._writing() as connection:
+        with errors(self.path, "prune"), writing(self._engine) as connection:
             raw = connection.execute(delete(payloads).where(payloads.c.stored_at < before)).rowcount
-            old = labels = 0
+            old = labels = questions = 0
             if results:
+                questions = forget(connection, before)
                 old = connection.execute(delete(evaluations).where(evaluations.c.received_at < before)).rowcount
                 connection.execute(delete(dead_letters).where(dead_letters.c.stored_at < before))
                 labels = prune_labels(connection, before)
         if vacuum:
             outside(self._engine, self.path, "VACUUM")
-        return Pruned(payloads=raw, evaluations=old, labels=labels)
+        return Pruned(payloads=raw, evaluations=old, labels=labels, questions=questions)
 
     def prune_raw(self) -> int:
         """Forget the raw messages that are older than `raw_days`; how many those were."""
@@ -233,7 +248,7 @@ class Store:
             Results erased.
         """
         clauses = Selection(event=event_id).clauses()
-        with errors(self.path, "erase an event"), self._writing() as connection:
+        with errors(self.path, "erase an event"), writing(self._engine) as connection:
             connection.exec_driver_sql("PRAGMA secure_delete=ON")
             held = list(connection.scalars(select(evaluations.c.payload).where(*clauses)))
             for part in _chunks([key for key in held if key is not None]):
@@ -244,6 +259,10 @@ class Store:
         outside(self._engine, self.path, "PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
 
+    def catalogues(self, learning: Learning) -> Catalogues:
+        """What was counted under a key."""
+        return Catalogues(self._engine, self.path, learning)
+
     def position(self, name: str) -> dict[str, Any] | None:
         """How far a file source came; None when it never said."""
         with errors(self.path, "read a position"), self._reading() as connection:
@@ -253,13 +272,10 @@ class Store:
     def save_position(self, name: str, state: dict[str, Any]) -> None:
         """Remember how far a file source came."""
         row = {"name": name, "state": json.dumps(state), "stored_at": datetime.now(UTC)}
-        with errors(self.path, "save a position"), self._writing() as connection:
+        with errors(self.path, "save a position"), writing(self._engine) as connection:
             statement = self._insert(positions).values(row)
             new = {key: statement.excluded[key] for key in ("state", "stored_at")}
             connection.execute(statement.on_conflict_do_update(index_elements=[positions.c.name], set_=new))
-
-    def _writing(self) -> AbstractContextManager[Connection]:
-        return writing(self._engine)
 
     def _reading(self) -> AbstractContextManager[Connection]:
         return reading(self._engine)
@@ -317,17 +333,8 @@ class Store:
         spaces = [entry.namespace for entry in entries for _ in entry.evaluations]
         found = []
         for namespace, item in zip(spaces, kept, strict=True):
-            wanted = (
-                namespace,
-                item.evaluation.event_key,
-                item.evaluation.scoring_config,
-                item.evaluation.content_digest,
-            )
-            if item.fate is Fate.DUPLICATE:
-                where = [column == value for column, value in zip(_KEY, wanted, strict=True)]
-                text = connection.scalar(select(evaluations.c.result).where(*where))
-                item = item if text is None else replace(item, evaluation=from_json(text))  # noqa: PLW2901 - the same one, as stored
-            found.append(item)
+            text = connection.scalar(_answer(namespace, item.evaluation)) if item.fate is Fate.DUPLICATE else None
+            found.append(item if text is None else replace(item, evaluation=from_json(text)))
         return found
 
     def _stream(self, query: Any) -> Iterator[Any]:  # noqa: ANN401 - rows of any query
@@ -340,8 +347,25 @@ class Store:
 
 
 def _placed(judged: dict[tuple[str, str], Judged], entry: Entry, evaluation: Evaluation) -> Kept:
-    fate, conflict = judged[entry.namespace, evaluation.event_key].place(evaluation)
-    return Kept(evaluation=evaluation, fate=fate, conflict=conflict)
+    before = judged[entry.namespace, evaluation.event_key]
+    first = before.is_first_score(evaluation)
+    fate, conflict = before.place(evaluation)
+    first_score = first and fate is not Fate.DUPLICATE
+    return Kept(evaluation=evaluation, fate=fate, conflict=conflict, first_score=first_score)
+
+
+def _answer(namespace: str, evaluation: Evaluation) -> Any:  # noqa: ANN401 - a query
+    """The result that makes an evaluation a duplicate: of its own scoring configuration, else of an earlier epoch."""
+    own = evaluation.scoring_config
+    clauses = (
+        evaluations.c.namespace == namespace,
+        evaluations.c.event_key == evaluation.event_key,
+        evaluations.c.content_digest == evaluation.content_digest,
+        or_(evaluations.c.scoring_config == own, evaluations.c.basis == basis_of(evaluation)),
+    )
+    failed = evaluations.c.outcome == Outcome.FAILED.value
+    best = (failed, evaluations.c.scoring_config != own, evaluations.c.id.desc())
+    return select(evaluations.c.result).where(*clauses).order_by(*best).limit(1)
 
 
 def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -53,11 +53,13 @@ class Kept:
         evaluation: What the store holds now: for a duplicate the earlier one, where it was asked for and is there.
         fate: What happened to the one that was given.
         conflict: Another content with the same key was there; both are kept.
+        first_score: The record was never scored before, under no scoring configuration.
     """
 
     evaluation: Evaluation
     fate: Fate
     conflict: bool = False
+    first_score: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,11 @@ def figure(row: RowMapping) -> Figure:
     return Figure(**values)
 
 
+def basis_of(evaluation: Evaluation) -> str:
+    """The scoring configuration without the epoch of the store's catalogue."""
+    return evaluation.provenance.basis or evaluation.scoring_config
+
+
 def evaluation_row(entry: Entry, evaluation: Evaluation, payload: str | None, now: datetime) -> dict[str, Any]:
     """The columns of one evaluation."""
     judge = evaluation.judge
@@ -166,6 +173,7 @@ def evaluation_row(entry: Entry, evaluation: Evaluation, payload: str | None, no
         "namespace": entry.namespace,
         "event_key": evaluation.event_key,
         "scoring_config": evaluation.scoring_config,
+        "basis": basis_of(evaluation),
         "content_digest": evaluation.content_digest,
         "event_id": evaluation.event_id,
         "trace_id": evaluation.trace_id,
@@ -237,6 +245,11 @@ class Judged:
     """What is known of one key while a batch is sorted: (scoring_config, content_digest) → outcome."""
 
     results: dict[tuple[str, str], str]
+
+    def is_first_score(self, evaluation: Evaluation) -> bool:
+        """Whether it is the first score of its record."""
+        scored = {digest for (_, digest), outcome in self.results.items() if outcome == Outcome.SCORED.value}
+        return evaluation.outcome is Outcome.SCORED and evaluation.content_digest not in scored
 
     def place(self, evaluation: Evaluation) -> tuple[Fate, bool]:
         """Decide what becomes of an evaluation, and remember it for the next one of the batch."""

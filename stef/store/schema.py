@@ -25,7 +25,9 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     insert,
+    inspect,
     select,
+    update,
 )
 
 
@@ -54,6 +56,7 @@ applied = Table(
 )
 
 # One row per result. The columns are what is filtered, grouped and ordered by; `result` is the whole of it as JSON.
+# `basis` is `scoring_config` without the epoch of the store's catalogue.
 evaluations = Table(
     "evaluations",
     TABLES,
@@ -61,6 +64,7 @@ evaluations = Table(
     Column("namespace", String, nullable=False),
     Column("event_key", String, nullable=False),
     Column("scoring_config", String, nullable=False),
+    Column("basis", String),
     Column("content_digest", String, nullable=False),
     Column("event_id", String),
     Column("trace_id", String),
@@ -146,9 +150,64 @@ labels = Table(
     Column("stored_at", Moment, nullable=False),
 )
 
+# One row per database that scored records show something of. `key` is a mark of the secret that its values and words
+# are marked under: another secret is another catalogue. `declared` is JSON, table → columns.
+catalogues = Table(
+    "catalogues",
+    TABLES,
+    Column("id", Integer, primary_key=True),
+    Column("key", String, nullable=False),
+    Column("app", String, nullable=False),
+    Column("database", String, nullable=False),
+    Column("declared", Text, nullable=False),
+    UniqueConstraint("key", "app", "database", name="catalogues_key"),
+)
+
+# One row per distinct question of a database. `words` and `items` are JSON: marks, and [count, what is used …].
+catalogue_questions = Table(
+    "catalogue_questions",
+    TABLES,
+    Column("catalogue", Integer, primary_key=True),
+    Column("question", String, primary_key=True),
+    Column("answers", Integer, nullable=False),
+    Column("day", Integer),
+    Column("words", Text, nullable=False),
+    Column("items", Text, nullable=False),
+    Column("counted_at", Moment, nullable=False),
+    Index("catalogue_questions_counted", "counted_at"),
+)
+
+# One row per value: how many distinct questions use it, and its text once they are enough.
+catalogue_values = Table(
+    "catalogue_values",
+    TABLES,
+    Column("catalogue", Integer, primary_key=True),
+    Column("mark", String, primary_key=True),
+    Column("questions", Integer, nullable=False),
+    Column("text", Text),
+)
+
+# What runs are pinned to until the next epoch is due: the catalogues of one key as they were, compressed JSON.
+catalogue_epochs = Table(
+    "catalogue_epochs",
+    TABLES,
+    Column("key", String, primary_key=True),
+    Column("taken_at", Moment, nullable=False),
+    Column("questions", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
 
 def _tables(connection: Connection) -> None:
     TABLES.create_all(connection)
+
+
+def _catalogue(connection: Connection) -> None:
+    """Until now no consumer had a catalogue, so that the basis of every result is its scoring configuration."""
+    TABLES.create_all(connection, tables=[catalogues, catalogue_questions, catalogue_values, catalogue_epochs])
+    if "basis" not in {column["name"] for column in inspect(connection).get_columns(evaluations.name)}:
+        connection.exec_driver_sql("ALTER TABLE evaluations ADD COLUMN basis VARCHAR")
+        connection.execute(update(evaluations).values(basis=evaluations.c.scoring_config))
 
 
 def _labels(connection: Connection) -> None:
@@ -161,6 +220,7 @@ def _labels(connection: Connection) -> None:
 # add only what is not there yet. A name never changes and never goes away.
 MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
     ("0001_tables", _tables),
+    ("0002_catalogue", _catalogue),
     ("0003_labels", _labels),
 )
 
