@@ -72,7 +72,7 @@ def _is_strange(r: Reading) -> bool:
     plain = 0
     for i in range(min(len(r), _MOST)):
         if r[i].form is Form.WORD and not r[i].is_code and "_" not in r[i].text:
-            if r.marks[i]:
+            if i in r.marks:
                 return False
             plain += 1
     return plain >= _FEW

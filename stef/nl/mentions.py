@@ -41,16 +41,13 @@ def _differs_in_case(word: str, written: str) -> bool:
 def quoted(r: Reading) -> list[Filter]:
     """Quoted values, alone or listed."""
     found: list[Filter] = []
-    i = 0
-    while i < len(r):
-        if r[i].form is not Form.QUOTED or r.taken[i]:
-            i += 1
+    for i in [i for i, token in enumerate(r.tokens) if token.form is Form.QUOTED]:
+        if r.taken[i]:
             continue
         ends = _list_ends(r, i, lambda j: j + 1 if r[j].form is Form.QUOTED and not r.taken[j] else None)
         places = [i, *(end - 1 for end in ends[1:])]
         found.append(_quoted(r, i, places))
         r.take(i, ends[-1])
-        i = ends[-1]
     return found
 
 
@@ -159,16 +156,12 @@ def names(r: Reading) -> list[Filter]:
     """Proper names and codes, alone or listed."""
     shouting = _capitals_mean_nothing(r)
     found: list[Filter] = []
-    i = 0
-    while i < len(r):
-        end = _name_end(r, i)
-        if end is None:
-            i += 1
+    for i in [i for i, token in enumerate(r.tokens) if token.is_capital or token.is_code]:
+        if _name_end(r, i) is None:
             continue
         ends = _list_ends(r, i, lambda j: _name_end(r, j))
         found.append(_named(r, i, ends, shouting=shouting))
         r.take(i, ends[-1])
-        i = ends[-1]
     return found
 
 

@@ -169,8 +169,10 @@ def _is_defined(r: Reading, i: int) -> bool:
 def excluded(r: Reading) -> list[Filter]:
     """Plain words behind an exclusion, and words with a prefix of negation."""
     found: list[Filter] = []
-    for i in range(len(r)):
-        prefix = next((p for p in r.lexicon.endings[Ending.NEGATION] if r.low(i).startswith(p)), "")
+    prefixes = r.lexicon.endings[Ending.NEGATION]
+    denied = [i for i, low in enumerate(r.lows) if low.startswith(prefixes)]
+    for i in sorted({*denied, *r.places(Kind.NEITHER, Kind.EXCLUDE)}):
+        prefix = next((p for p in prefixes if r.low(i).startswith(p)), "")
         if prefix and r.free(i, i + 1):
             word = r.low(i).removeprefix(prefix)
             column = next((p.payload for p in r.lexicon.phrases.get(word, ()) if p.kind is Kind.STATE), "")
@@ -204,10 +206,10 @@ def guesses(r: Reading) -> list[Filter]:
     """Words that may be values: modifiers and predicates; they can only support a match."""
     found: list[Filter] = []
     keys = _keys(r)
-    for i in range(len(r)):
+    for i, noun in enumerate(r.nouns):
         if len(found) == _MOST_GUESSES:
             break
-        if r.taken[i] or not _is_plain(r, i) or r.has(i, Kind.ASK) or i in keys:
+        if not noun or r.taken[i] or not _is_plain(r, i) or r.has(i, Kind.ASK) or i in keys:
             continue
         if r.ends_as(i, Ending.PARTICIPLE) or (
             r.has(i - 1, Kind.SUPERLATIVE) and r.marks[i - 1][Kind.SUPERLATIVE].end > i
