@@ -47,6 +47,7 @@ def _part(part: str) -> str:
     return _ABBREVIATIONS.get(word, singular(word))
 
 
+@lru_cache(maxsize=65536)
 def singular(word: str) -> str:
     """Fold an English plural (`cities` → `city`, `boxes` → `box`, `orders` → `order`); others stay."""
     if len(word) < 4 or not word.isascii() or word.endswith(("ss", "us", "is")):

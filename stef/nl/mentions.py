@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from stef.lexicon import Ending, Kind, Role
-from stef.nl.tokens import Form, Reading
+from stef.nl.tokens import Form, Mark, Reading
 from stef.spec import Filter, Op, Scope
 from stef.values import Many, Text, Value, fold
 
 _LISTED = 20
 _NEGATION_REACH = 6
+_PAUSES = frozenset({".", "?", ";", ":", ","})
+_UNMARKED: Mapping[Kind, Mark] = {}
 
 
 def declared(r: Reading) -> list[Filter]:
@@ -137,17 +139,15 @@ def value_filter(
 def negated(r: Reading, i: int) -> bool:
     """Whether a negation or an exclusion before a place governs it."""
     for j in range(i - 1, max(i - 1 - _NEGATION_REACH, -1), -1):
-        if r.has(j, Kind.NEITHER) or (r.has(j, Kind.EXCLUDE) and r.marks[j][Kind.EXCLUDE].end <= i):
+        here = r.marks.get(j, _UNMARKED)
+        if Kind.NEITHER in here or (Kind.EXCLUDE in here and here[Kind.EXCLUDE].end <= i):
             return True
-        if r.has(j, Kind.NOT) and i - j <= 4 and not r.has(j + 1, Kind.COMPARE):
+        if Kind.NOT in here and i - j <= 4 and not r.has(j + 1, Kind.COMPARE):
             return True
         if r.plays(j, Role.NON):
             return True
-        if (
-            r[j].text in {".", "?", ";", ":", ","}
-            or (r.has(j, Kind.RELATIVE_PRONOUN) and not r.has(j, Kind.EXCLUDE))
-            or r.taken[j]
-        ):
+        relative = Kind.RELATIVE_PRONOUN in here and Kind.EXCLUDE not in here
+        if relative or r.taken[j] or r[j].text in _PAUSES:
             return False
     return False
 

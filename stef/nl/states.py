@@ -59,7 +59,7 @@ def _value_certainty(r: Reading, start: int, i: int, end: int) -> float:
     led = r.has(lead, Kind.PREPOSITION, Kind.RELATIVE_PRONOUN, Kind.AND, Kind.OR) or r[lead].text == ","
     if not led or r.plays(start - 1, Role.INDEFINITE) or r.has(lead, Kind.EACH, Kind.BY) or not 1 <= end - i <= 2:
         return 0.0
-    if r.is_noun(end) or r[i].is_capital or r.has(i, *_NO_VALUE) or r.has(end, Kind.PATTERN, Kind.CALLED, Kind.COMPARE):
+    if r.is_noun(end) or r[i].is_capital or r.has_any(i, _NO_VALUE) or r.has(end, Kind.PATTERN, Kind.CALLED, Kind.COMPARE):
         return 0.0
     known = r.has(end - 1, Kind.STATE, Kind.ATTRIBUTE)
     if r.ends_as(end - 1, Ending.PARTICIPLE) and not known:
@@ -79,22 +79,15 @@ _ASKED = (
     Kind.DISTINCT,
     Kind.RATIO,
 )
-_NO_VALUE = (
-    *_ASKED,
-    Kind.CLASS,
-    Kind.NAME,
-    Kind.COMPARATIVE,
-    Kind.DATED_NOUN,
-    Kind.PERIOD,
-    Kind.SORT,
-    Kind.MEASURE,
+_NO_VALUE = frozenset(
+    {*_ASKED, Kind.CLASS, Kind.NAME, Kind.COMPARATIVE, Kind.DATED_NOUN, Kind.PERIOD, Kind.SORT, Kind.MEASURE}
 )
-_NOT_PLAIN = (*_ASKED, Kind.PERIODIC, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD)
+_NOT_PLAIN = frozenset({*_ASKED, Kind.PERIODIC, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD})
 
 
 def _is_plain(r: Reading, i: int) -> bool:
     """Whether a word may be a value: no class, measure, superlative, ordinal or state."""
-    return r.is_noun(i) and not r.has(i, *_NOT_PLAIN)
+    return r.is_noun(i) and not r.has_any(i, _NOT_PLAIN)
 
 
 def states(r: Reading) -> list[Filter]:

@@ -106,6 +106,8 @@ class Reading:
         lows: The folded words.
         index: For each kind, the tokens at which a phrase of it begins, in order.
         nouns: 1 for words that have a meaning of their own.
+        digits: Tokens in which a digit stands.
+        compared: The comparisons that stand written in the text, once a rule has looked for them.
     """
 
     text: str
@@ -118,12 +120,15 @@ class Reading:
     lows: tuple[str, ...] = ()
     index: dict[Kind, list[int]] = field(default_factory=dict)
     nouns: bytearray = field(default_factory=bytearray)
+    digits: list[int] = field(default_factory=list)
+    compared: tuple[re.Match[str], ...] = ()
 
     def __post_init__(self) -> None:
         self.tokens = list(islice(_tokenize(self.text, self.lexicon), MAX_TOKENS))
         self.lows = tuple(token.low for token in self.tokens)
         self.taken = bytearray(len(self.tokens))
         self.nouns = bytearray(len(self.tokens))
+        self.digits = [i for i, token in enumerate(self.tokens) if token.has_digit]
         for i, token in enumerate(self.tokens):
             here = self._marks_at(i, token.low)
             if here:
@@ -152,6 +157,11 @@ class Reading:
         here = self.marks.get(i)
         return here is not None and not here.keys().isdisjoint(kinds)
 
+    def has_any(self, i: int, kinds: frozenset[Kind]) -> bool:
+        """The same for many kinds."""
+        here = self.marks.get(i)
+        return here is not None and not kinds.isdisjoint(here)
+
     def places(self, *kinds: Kind) -> list[int]:
         """The tokens at which a phrase of one of the kinds begins, in order."""
         found = [self.index[kind] for kind in kinds if kind in self.index]
@@ -159,7 +169,7 @@ class Reading:
 
     def figures(self, *kinds: Kind) -> list[int]:
         """The tokens with a digit, and the places of the kinds: where an amount or a date may begin."""
-        return sorted({*(i for i, token in enumerate(self.tokens) if token.has_digit), *self.places(*kinds)})
+        return sorted({*self.digits, *self.places(*kinds)})
 
     def spelled(self) -> list[int]:
         """The tokens that may begin an amount without a digit: a sign, two words with a hyphen ("twenty-one")."""
