@@ -11,29 +11,31 @@ from stef.nl.tokens import Form, Reading
 _MOST = 200
 # A text of fewer plain words may be a title without a function word.
 _FEW = 4
-_KNOWN = frozenset({
-    Kind.FUNCTION,
-    Kind.ASK,
-    Kind.PREPOSITION,
-    Kind.EACH,
-    Kind.TOP,
-    Kind.RELATIVE,
-    Kind.PERIOD,
-    Kind.PERIODIC,
-    Kind.SUPERLATIVE,
-    Kind.COUNT,
-    Kind.AGGREGATE,
-    Kind.COMPARE,
-    Kind.COMPARATIVE,
-    Kind.STATE,
-    Kind.VERB,
-    Kind.DATED_VERB,
-    Kind.DATED_NOUN,
-    Kind.MEASURE,
-    Kind.NAME,
-    Kind.DAY,
-    Kind.DISTINCT,
-})
+_KNOWN = frozenset(
+    {
+        Kind.FUNCTION,
+        Kind.ASK,
+        Kind.PREPOSITION,
+        Kind.EACH,
+        Kind.TOP,
+        Kind.RELATIVE,
+        Kind.PERIOD,
+        Kind.PERIODIC,
+        Kind.SUPERLATIVE,
+        Kind.COUNT,
+        Kind.AGGREGATE,
+        Kind.COMPARE,
+        Kind.COMPARATIVE,
+        Kind.STATE,
+        Kind.VERB,
+        Kind.DATED_VERB,
+        Kind.DATED_NOUN,
+        Kind.MEASURE,
+        Kind.NAME,
+        Kind.DAY,
+        Kind.DISTINCT,
+    }
+)
 
 
 def is_foreign(r: Reading) -> bool:

@@ -59,7 +59,12 @@ def _value_certainty(r: Reading, start: int, i: int, end: int) -> float:
     led = r.has(lead, Kind.PREPOSITION, Kind.RELATIVE_PRONOUN, Kind.AND, Kind.OR) or r[lead].text == ","
     if not led or r.plays(start - 1, Role.INDEFINITE) or r.has(lead, Kind.EACH, Kind.BY) or not 1 <= end - i <= 2:
         return 0.0
-    if r.is_noun(end) or r[i].is_capital or r.has_any(i, _NO_VALUE) or r.has(end, Kind.PATTERN, Kind.CALLED, Kind.COMPARE):
+    if (
+        r.is_noun(end)
+        or r[i].is_capital
+        or r.has_any(i, _NO_VALUE)
+        or r.has(end, Kind.PATTERN, Kind.CALLED, Kind.COMPARE)
+    ):
         return 0.0
     known = r.has(end - 1, Kind.STATE, Kind.ATTRIBUTE)
     if r.ends_as(end - 1, Ending.PARTICIPLE) and not known:

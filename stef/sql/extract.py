@@ -28,7 +28,7 @@ from stef.sql.faults import truncated, undefined
 from stef.sql.joins import effective
 from stef.sql.keys import group_keys, order_key, order_keys
 from stef.sql.limits import joined, limit_of, limit_of_rank, limit_of_rownum
-from stef.sql.outputs import shallow
+from stef.sql.nodes import every, shallow
 from stef.sql.predicates import conditions
 from stef.sql.reading import Place, Reading
 from stef.sql.setops import branches_of, combine
@@ -61,7 +61,8 @@ def extract(
         RecursionError: It is nested too deep.
     """
     spec = _Walk(calendar, variables or {}, dialect).spec(tree)
-    return replace(spec, undefined=undefined(tree, dialect), truncated=truncated(tree, dialect))
+    nodes = every(tree)
+    return replace(spec, undefined=undefined(nodes, dialect), truncated=truncated(nodes, dialect))
 
 
 def _values(variables: Mapping[str, str], dialect: str) -> dict[str, exp.Expr]:
