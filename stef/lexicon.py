@@ -168,6 +168,7 @@ class Lexicon:
         single: Word → phrases of that word alone, one of each kind.
         longer: First two words → phrases of two words or more that begin with them, longest first.
         roles: Words by the part that they play.
+        parts: The parts that a word plays.
         endings: What a word ends in (or begins with) when it is of that form; () where the language has none.
     """
 
@@ -176,6 +177,7 @@ class Lexicon:
     single: Mapping[str, tuple[Phrase, ...]]
     longer: Mapping[tuple[str, str], tuple[Phrase, ...]]
     roles: Mapping[Role, frozenset[str]]
+    parts: Mapping[str, frozenset[Role]]
     endings: Mapping[Ending, tuple[str, ...]]
 
 
@@ -214,6 +216,7 @@ def build(
         single=MappingProxyType(single),
         longer=MappingProxyType(longer),
         roles=MappingProxyType(parts),
+        parts=MappingProxyType({word: _roles(word, parts) for words in parts.values() for word in words}),
         endings=MappingProxyType(forms),
     )
 
@@ -224,3 +227,7 @@ def _one_of_each(phrases: Iterable[Phrase]) -> Iterable[Phrase]:
     for phrase in phrases:
         found.setdefault(phrase.kind, phrase)
     return found.values()
+
+
+def _roles(word: str, parts: Mapping[Role, frozenset[str]]) -> frozenset[Role]:
+    return frozenset(role for role, words in parts.items() if word in words)

@@ -229,8 +229,8 @@ class Reading:
 
     def plays(self, i: int, *roles: Role) -> bool:
         """Whether a word plays one of the parts."""
-        low = self.low(i)
-        return any(low in self.lexicon.roles[role] for role in roles)
+        played = self.lexicon.parts.get(self.low(i))
+        return played is not None and not played.isdisjoint(roles)
 
     def ends_as(self, i: int, ending: Ending) -> bool:
         """Whether a word has one of the endings of that form."""
