@@ -240,9 +240,9 @@ class View:
         return Similar(kept[0][0], _expected(kept))
 
     def _cosine(self, shared: float, own: float, other: Asked) -> float:
-        length = 0.0
+        own_words, tells, length = self._own_words, self._tells, 0.0
         for word in other.words:
-            length += self.telling(word) ** 2
+            length += (own_words[word] if word in own_words else tells[word]) ** 2
         return shared / math.sqrt(own * length) if own > 0 and length > 0 else 0.0
 
 
