@@ -7,8 +7,8 @@ LABELLED: JSON lines (also .gz) with question, evidence, sql, dialect, label, so
 
 Two models are made: one that knows the texts alone, for a log that is new, and one that also knows what the log has
 shown. Each is the plain weights of `weights.yaml`, scaled down, and boosted trees over all numbers of the evidence.
-The trees are trained on two aims at once: each statement's own label, and which of a right and a wrong answer to the same
-question is which, so that how hard a question is does not hide what is wrong with an answer. A signal that speaks
+The trees are trained on two aims at once: each statement's own label, and which of a right and a wrong answer to the
+same question is which, so that how hard a question is does not hide what is wrong with an answer. A signal that speaks
 against a statement can only lower the result. Numbers that help little are left out, chosen inside each part.
 
 Printed: figures out of fold (`--by db`: whole databases unseen, `--by group`: whole questions with their paraphrases),
@@ -240,7 +240,7 @@ def _intervals(table: Table, p: Score) -> dict[str, tuple[float, float]]:
     return {name: (float(np.quantile(v, 0.025)), float(np.quantile(v, 0.975))) for name, v in found.items()}
 
 
-def plain(models: Sequence[lightgbm.Booster], names: Sequence[str]) -> list[list[list[float]]]:
+def plain(models: Sequence[lightgbm.Booster]) -> list[list[list[float]]]:
     """Trees as lists of nodes, their values shared among the models."""
     trees = [tree for model in models for tree in model.dump_model()["tree_info"]]
     return [_nodes(tree["tree_structure"], len(models)) for tree in trees]
@@ -276,7 +276,7 @@ def write(path: Path, table: Table, columns: Sequence[int], seeds: int, calibrat
         "slope": round(slope, 4),
         "intercept": round(slope * start(table, rows) + shift, 4),
     }
-    lines = ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in plain(models, names))
+    lines = ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in plain(models))
     text = json.dumps(head, indent=1)[:-2] + f',\n "trees": [\n{lines}\n]}}\n'
     path.write_text(text)
     print(f"{path}: {len(models) * _ROUNDS} trees, {len(text) // 1024} KB")

@@ -6,7 +6,7 @@ the kinds below and no word of any language.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -158,20 +158,26 @@ class Phrase:
     payload: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lexicon:
-    """All phrases of a language.
+    """All phrases of a language; two are the same only when they are one, so that what is found in one can be kept.
 
     Attributes:
         language: ISO 639-1.
         phrases: First word → phrases that begin with it, longest first.
+        single: Word → phrases of that word alone, one of each kind.
+        longer: First two words → phrases of two words or more that begin with them, longest first.
         roles: Words by the part that they play.
+        parts: The parts that a word plays.
         endings: What a word ends in (or begins with) when it is of that form; () where the language has none.
     """
 
     language: str
     phrases: Mapping[str, tuple[Phrase, ...]]
+    single: Mapping[str, tuple[Phrase, ...]]
+    longer: Mapping[tuple[str, str], tuple[Phrase, ...]]
     roles: Mapping[Role, frozenset[str]]
+    parts: Mapping[str, frozenset[Role]]
     endings: Mapping[Ending, tuple[str, ...]]
 
 
@@ -195,6 +201,11 @@ def build(
                 words = tuple(text.lower().split())
                 index.setdefault(words[0], []).append(Phrase(words, Kind(kind), str(payload)))
     ordered = {word: tuple(sorted(found, key=lambda p: -len(p.words))) for word, found in index.items()}
+    single = {word: tuple(_one_of_each(p for p in found if len(p.words) == 1)) for word, found in ordered.items()}
+    longer: dict[tuple[str, str], tuple[Phrase, ...]] = {}
+    for phrase in (p for found in ordered.values() for p in found if len(p.words) > 1):
+        start = (phrase.words[0], phrase.words[1])
+        longer[start] = (*longer.get(start, ()), phrase)
     parts = dict.fromkeys(Role, frozenset[str]()) | {
         Role(name): frozenset(found) for name, found in (roles or {}).items()
     }
@@ -202,6 +213,21 @@ def build(
     return Lexicon(
         language=language,
         phrases=MappingProxyType(ordered),
+        single=MappingProxyType(single),
+        longer=MappingProxyType(longer),
         roles=MappingProxyType(parts),
+        parts=MappingProxyType({word: _roles(word, parts) for words in parts.values() for word in words}),
         endings=MappingProxyType(forms),
     )
+
+
+def _one_of_each(phrases: Iterable[Phrase]) -> Iterable[Phrase]:
+    """The first phrase of each kind."""
+    found: dict[Kind, Phrase] = {}
+    for phrase in phrases:
+        found.setdefault(phrase.kind, phrase)
+    return found.values()
+
+
+def _roles(word: str, parts: Mapping[Role, frozenset[str]]) -> frozenset[Role]:
+    return frozenset(role for role, words in parts.items() if word in words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from stef.values import fold, strip_accents
+from stef.values import SHORT, fold, strip_accents
 
 # Vowel signs of Indic scripts and Thai are no `\w`, and belong to the letter before them.
 _MARKS = r"\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962-\u0963\u0980-\u0983\u09bc-\u09cd\u0a00-\u0dff\u0e31-\u0e4e"
@@ -31,22 +31,45 @@ _ABBREVIATIONS = {
 _ES = ("ches", "shes", "sses", "xes", "zes")
 
 
-@lru_cache(maxsize=65536)
 def tokens(name: str) -> tuple[str, ...]:
     """Split a column name or a few words into folded parts: `custAcctNo`, `cust_acct_no`, "Customer account number".
 
     Returns:
         Lower-case parts without accents, singular, abbreviations written out; () for "".
     """
+    return _short_tokens(name) if len(name) <= SHORT else _text_tokens(name)
+
+
+def _tokens(name: str) -> tuple[str, ...]:
     bare = strip_accents(name.strip("`\"[]'"))
-    return tuple(_part(part) for part in _PARTS.findall(bare))
+    return tuple(map(_part, _PARTS.findall(bare)))
 
 
+_short_tokens = lru_cache(maxsize=65536)(_tokens)
+# The texts of one record, which several steps look at.
+_text_tokens = lru_cache(maxsize=64)(_tokens)
+
+
+def stems(name: str) -> frozenset[str]:
+    """Stems of the parts of a name, or of the words of a text."""
+    return _short_stems(name) if len(name) <= SHORT else _text_stems(name)
+
+
+def _stems(name: str) -> frozenset[str]:
+    return frozenset(map(stem, tokens(name)))
+
+
+_short_stems = lru_cache(maxsize=65536)(_stems)
+_text_stems = lru_cache(maxsize=64)(_stems)
+
+
+@lru_cache(maxsize=65536)
 def _part(part: str) -> str:
     word = fold(part)
     return _ABBREVIATIONS.get(word, singular(word))
 
 
+@lru_cache(maxsize=65536)
 def singular(word: str) -> str:
     """Fold an English plural (`cities` → `city`, `boxes` → `box`, `orders` → `order`); others stay."""
     if len(word) < 4 or not word.isascii() or word.endswith(("ss", "us", "is")):
@@ -82,7 +105,7 @@ def similarity(left: str, right: str) -> float:
         return 0.0
     if a == b or "".join(a) == "".join(b):
         return 1.0
-    stems_a, stems_b = {stem(part) for part in a}, {stem(part) for part in b}
+    stems_a, stems_b = stems(left), stems(right)
     shared = len(stems_a & stems_b)
     if not shared:
         return 0.6 if _prefixed("".join(a), "".join(b)) else 0.0

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
@@ -30,7 +29,7 @@ from stef.ingest import FieldMapping, read
 from stef.judge import Judge, JudgeCase
 from stef.judge.caps import capped, is_suspected
 from stef.judge.offline import OfflineJudge
-from stef.judge.untrusted import suspicions
+from stef.recent import Recent
 from stef.record import Arrival, Message, QueryRecord
 from stef.result import (
     SEMANTICS_VERSION,
@@ -43,12 +42,15 @@ from stef.result import (
     Verdict,
 )
 from stef.score import PROFILE, score
+from stef.seen import Seen, content_key, found_in, look
 from stef.spec import QuerySpec, Source
 from stef.timespan import Calendar
-from stef.understand import Compared, Knowledge, ReadQuestion, Understood, question_reader, understand
+from stef.understand import Compared, Knowledge, ReadQuestion, Understood, question_reader
 from stef.version import __version__
 from stef.weights import Weights
 
+# Results that are kept for records with the same texts.
+REMEMBERED = 2048
 # (message, event_key, content_digest, basis of the scoring configuration) → whether the store has an answer already.
 Known = Callable[[Message, str, str, str], bool]
 
@@ -86,6 +88,7 @@ class Pipeline:
         judge: Who gives the verdict.
         mapping: Field mapping of the consumer's file.
         known: Says which records have an answer already, so that a second delivery is not judged again.
+        remembered: Most records whose result is kept for others with the same texts; 0 keeps none.
     """
 
     def __init__(
@@ -96,15 +99,19 @@ class Pipeline:
         *,
         mapping: FieldMapping | None = None,
         known: Known | None = None,
+        remembered: int = REMEMBERED,
     ) -> None:
         self.rulebook, self.knowledge, self.judge = rulebook, knowledge, judge
         self.mapping, self.known = mapping, known
         self.offline = OfflineJudge(knowledge.weights)
+        self._seen: Recent[bytes, Seen] = Recent(remembered)
+        self._identities: Recent[Hashable, tuple[Provenance, str]] = Recent(64)
 
     def pinned(self, catalogues: Epoch | None) -> Pipeline:
         """The same with what a log has shown."""
         knowledge = replace(self.knowledge, catalogues=catalogues)
-        return Pipeline(self.rulebook, knowledge, self.judge, mapping=self.mapping, known=self.known)
+        size = self._seen.size
+        return Pipeline(self.rulebook, knowledge, self.judge, mapping=self.mapping, known=self.known, remembered=size)
 
     async def evaluate(self, message: Message) -> tuple[Evaluation | RecordError, ...]:
         """Evaluate every record of a message; members of it that are no records come as errors.
@@ -125,18 +132,20 @@ class Pipeline:
 
     async def _guarded(self, arrival: Arrival) -> Evaluation:
         """The one broad except: a bug costs one record its score, and the result says so."""
-        start = self._start(arrival, NO_RULES)
+        start = None
         try:
             rules, problem = self.rulebook.rules(arrival.record) if arrival.record else (NO_RULES, ())
-            start = replace(self._start(arrival, rules), findings=problem)
+            start = self._start(arrival, rules, problem)
             return await self._evaluate(arrival, rules, start)
         except StoreError:
             raise  # not this record's fault: the consumer stops, and nothing is committed
         except JudgeError as error:
+            start = start or self._start(arrival, NO_RULES)
             return replace(start, outcome=Outcome.FAILED, reason=Reason(error.failure.value), detail=error.detail)
         except Exception as error:  # noqa: BLE001 - see the docstring
             kind = type(error).__name__
             structlog.get_logger().error("record failed", event_key=arrival.event_key, error=kind, exc_info=True)
+            start = start or self._start(arrival, NO_RULES)
             return replace(start, outcome=Outcome.FAILED, reason=Reason.INTERNAL, detail=kind)
 
     async def _evaluate(self, arrival: Arrival, rules: AppRules, start: Evaluation) -> Evaluation:
@@ -148,30 +157,51 @@ class Pipeline:
             arrival.message, start.event_key, start.content_digest, start.provenance.basis
         ):
             return replace(start, outcome=Outcome.SKIPPED, reason=Reason.DUPLICATE, detail="it has a result already")
-        seen = understand(record, rules, calendar_of(record, rules), self.knowledge)
-        suspected = suspicions(_untrusted(record, seen))
-        so_far = _with_reading(start, seen, start.findings + suspected)
-        if seen.compared is None:
-            return replace(so_far, outcome=Outcome.SKIPPED, reason=seen.reason, detail=seen.detail)
-        case = _case(record, rules, seen, seen.compared, so_far.findings)
+        calendar = calendar_of(record, rules)
+        key = content_key(record, rules, calendar, self.knowledge)
+        seen = self._seen.get(key) or self._seen.keep(key, look(record, rules, calendar, self.knowledge))
+        offline = self.judge.kind is JudgeKind.OFFLINE
+        if seen.found is not None and offline:
+            return replace(start, **seen.found)
+        result = await self._judged(record, rules, seen, start)
+        if offline:
+            seen.found = found_in(result)
+        return result
+
+    async def _judged(self, record: QueryRecord, rules: AppRules, seen: Seen, start: Evaluation) -> Evaluation:
+        """Judge, cap, score; nothing of it where there is no statement to score."""
+        understood = seen.understood
+        so_far = _with_reading(start, understood, start.findings + seen.suspected)
+        if understood.compared is None:
+            return replace(so_far, outcome=Outcome.SKIPPED, reason=understood.reason, detail=understood.detail)
+        case = _case(record, rules, understood, understood.compared, so_far.findings)
         offline = self.offline.verdict(case)
         given = offline if self.judge.kind is JudgeKind.OFFLINE else await self.judge.judge(case)
         return finished(so_far, case, capped(given, case, offline))
 
-    def _start(self, arrival: Arrival, rules: AppRules) -> Evaluation:
+    def _start(self, arrival: Arrival, rules: AppRules, problem: tuple[Finding, ...] = ()) -> Evaluation:
         """What is known before anything was understood."""
-        identity = self._identity(rules)
-        start = Evaluation(
-            event_key=arrival.event_key, outcome=Outcome.FAILED, received_at=arrival.received_at, **identity
-        )
+        provenance, config = self._identity(rules)
         record = arrival.record
-        if record is None:
-            return start
-        copied = {name: getattr(record, name) for name in _COPIED}
-        return replace(start, **copied, content_digest=record.content_digest())
+        copied: dict[str, Any] = {} if record is None else {name: getattr(record, name) for name in _COPIED}
+        return Evaluation(
+            event_key=arrival.event_key,
+            outcome=Outcome.FAILED,
+            received_at=arrival.received_at,
+            provenance=provenance,
+            scoring_config=config,
+            findings=problem,
+            content_digest="" if record is None else record.content_digest(),
+            **copied,
+        )
 
-    def _identity(self, rules: AppRules) -> dict[str, Any]:
+    def _identity(self, rules: AppRules) -> tuple[Provenance, str]:
         """Provenance, and the digest of what decides a score."""
+        pinned, trust = self.knowledge.catalogues, self.rulebook.trust_inline
+        key = (rules.name, rules.digest, rules.inline_digest, self.judge, pinned and pinned.digest, trust)
+        return self._identities.get(key) or self._identities.keep(key, self._named(rules))
+
+    def _named(self, rules: AppRules) -> tuple[Provenance, str]:
         weights, trust = self.knowledge.weights, self.rulebook.trust_inline
         judge = (self.judge.kind.value, self.judge.identity)
         decides = [PROFILE, SEMANTICS_VERSION, rules.digest, judge, weights.digest, trust]
@@ -200,7 +230,7 @@ class Pipeline:
             inline_rules=rules.inline_digest,
             trust_inline_rules=trust,
         )
-        return {"provenance": provenance, "scoring_config": config}
+        return provenance, config
 
 
 def _digest(decides: list[object]) -> str:
@@ -236,21 +266,6 @@ def _in_zone(moment: datetime, zone: tzinfo) -> datetime:
         return moment.astimezone(zone).replace(tzinfo=None)
     except OverflowError:
         return moment.replace(tzinfo=None)
-
-
-def _untrusted(record: QueryRecord, seen: Understood) -> dict[str, str]:
-    """The texts of a record that could speak to a judge."""
-    texts = {
-        "question": record.question,
-        "expansion": record.expanded_question,
-        "comments": "\n".join(seen.parsed.comments),
-        "sql": seen.parsed.sql,
-        "rules": json.dumps(record.app_rules, ensure_ascii=False) if record.app_rules else "",
-        "parameters": json.dumps(record.parameters, ensure_ascii=False, default=str) if record.parameters else "",
-        "dialect": record.dialect,
-        "timezone": record.timezone,
-    }
-    return {name: text for name, text in texts.items() if text}
 
 
 def _with_reading(start: Evaluation, seen: Understood, further: tuple[Finding, ...]) -> Evaluation:
@@ -342,17 +357,11 @@ def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Kno
 
 def remembering(read_question: ReadQuestion, size: int = 4096) -> ReadQuestion:
     """Keep what the last questions asked for: agents are asked the same things, and versions are compared on them."""
-    memory: OrderedDict[tuple[str, Source, str, str, Calendar], QuerySpec] = OrderedDict()
+    memory: Recent[tuple[str, Source, str, str, Calendar], QuerySpec] = Recent(size)
 
     def read_or_recall(text: str, source: Source, rules: AppRules, calendar: Calendar) -> QuerySpec:
         key = (text, source, rules.digest, rules.inline_digest, calendar)
-        if key in memory:
-            memory.move_to_end(key)
-            return memory[key]
-        found = memory[key] = read_question(text, source, rules, calendar)
-        if len(memory) > size:
-            memory.popitem(last=False)
-        return found
+        return memory.get(key) or memory.keep(key, read_question(text, source, rules, calendar))
 
     return read_or_recall
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from functools import lru_cache
 
 from stef.timespan import Interval, parse_moment
 
@@ -96,6 +97,8 @@ class Unknown:
 
 Value = Text | Number | Boolean | Null | Column | Placeholder | NumberRange | Many | Anything | Unknown | Interval
 
+# Names and values are read again and again and are worth keeping; whole texts would fill the memory.
+SHORT = 64
 _TRUE = frozenset({"true", "t", "yes", "y", "1", "on"})
 _FALSE = frozenset({"false", "f", "no", "n", "0", "off"})
 _SPACE = re.compile(r"\s+")
@@ -104,9 +107,16 @@ _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": 
 
 def fold(text: str) -> str:
     """Fold text for comparison: NFKC, typographic quotes and dashes, case, white space."""
+    return _short_folded(text) if len(text) <= SHORT else _folded(text)
+
+
+def _folded(text: str) -> str:
     if text.isascii():
         return _SPACE.sub(" ", text.lower()).strip()
     return _SPACE.sub(" ", unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()).strip()
+
+
+_short_folded = lru_cache(maxsize=65536)(_folded)
 
 
 def strip_accents(text: str) -> str:
@@ -172,6 +182,9 @@ def decimal(text: str) -> Decimal | None:
 
 def same(left: Value, right: Value) -> bool:
     """Whether two values mean the same after folding; `Anything` equals every single value."""
+    if isinstance(left, Text) and isinstance(right, Text):
+        equal = left.raw == right.raw or fold(left.raw) == fold(right.raw)
+        return equal or _also(left, right.raw) or _also(right, left.raw) or _same_scalar(left, right)
     if left == right:
         return True
     match left, right:
@@ -184,8 +197,6 @@ def same(left: Value, right: Value) -> bool:
             return True
         case (Many(a), Many(b)):
             return all(any(same(x, y) for y in b) for x in a) and all(any(same(x, y) for x in a) for y in b)
-        case (Text(a), Text(b)):
-            return fold(a) == fold(b) or _also(left, b) or _also(right, a) or _same_scalar(left, right)
         case (Column(a), Column(b)):
             return fold(a.rpartition(".")[2]) == fold(b.rpartition(".")[2])
         case _:
@@ -201,11 +212,36 @@ def _also(value: Value, word: str) -> bool:
 
 def _same_scalar(left: Value, right: Value) -> bool:
     """Compare across types: 1 and true, '42' and 42, 2024 and the year's interval."""
-    for read in (as_number, as_boolean, as_interval):
-        a, b = read(left), read(right)
+    for a, b in zip(_scalars(left), _scalars(right), strict=True):
         if a is not None and b is not None:
             return a == b
     return False
+
+
+_Scalars = tuple[Decimal | None, bool | None, Interval | None]
+
+
+def _scalars(value: Value) -> _Scalars:
+    """What a value is as a number, as a truth value and as a span of time."""
+    match value:
+        case Text(raw) if len(raw) <= SHORT:
+            return _text_scalars(raw)
+        case Number(number):
+            return _number_scalars(number)
+        case _:
+            return as_number(value), as_boolean(value), as_interval(value)
+
+
+@lru_cache(maxsize=16384)
+def _text_scalars(raw: str) -> _Scalars:
+    value = Text(raw)
+    return as_number(value), as_boolean(value), as_interval(value)
+
+
+@lru_cache(maxsize=16384)
+def _number_scalars(number: Decimal) -> _Scalars:
+    value = Number(number)
+    return number, as_boolean(value), as_interval(value)
 
 
 def describe(value: Value) -> str:

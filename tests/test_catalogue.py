@@ -409,8 +409,8 @@ def test_the_pinned_epoch_stands_on_every_result(tmp_path):
     pipeline = build(resolve({"rules": str(tmp_path)}))
     plain = pipeline._identity(NO_RULES)
     first, second = (pipeline.pinned(Epoch(digest=digest))._identity(NO_RULES) for digest in ("one", "two"))
-    assert ("", "one", "two") == tuple(each["provenance"].catalogue for each in (plain, first, second))
-    assert 3 == len({each["scoring_config"] for each in (plain, first, second)})
+    assert ("", "one", "two") == tuple(provenance.catalogue for provenance, _ in (plain, first, second))
+    assert 3 == len({config for _, config in (plain, first, second)})
 
 
 def test_a_survey_counts_what_can_be_read(tmp_path):

@@ -160,7 +160,7 @@ def test_a_bad_member_of_a_batch_costs_no_good_one(pipeline):
 
 def test_a_bug_costs_one_record_its_score(pipeline, monkeypatch, capsys):
     """Whatever is raised behind the reading becomes `failed: internal`, with the configuration of its rules."""
-    monkeypatch.setattr("stef.pipeline.understand", lambda *_: 1 / 0)
+    monkeypatch.setattr("stef.seen.understand", lambda *_: 1 / 0)
     found = run(pipeline, {**RIGHT, "app": "shop"})
     assert (Outcome.FAILED, Reason.INTERNAL, "ZeroDivisionError") == (found.outcome, found.reason, found.detail)
     monkeypatch.undo()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stef.align.words import Said, Texts
 from stef.apprules import AppRules
 from stef.matching import NEAR, Comparison, compare, is_moment, nearness
 from stef.matching.columns import column_similarity, event_words
-from stef.names import stem, tokens
+from stef.names import stems
 from stef.result import Match
 from stef.spec import Filter, Op, QuerySpec, Source
 from stef.timespan import Calendar, Interval
@@ -37,6 +37,7 @@ class Comparer:
     question: Said
     expansion: Said
     sql: QuerySpec = _NO_SQL
+    _seen: dict[tuple[int, int], tuple[Filter, Filter, Comparison | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, asked: Texts, rules: AppRules, calendar: Calendar, sql: QuerySpec = _NO_SQL) -> Comparer:
@@ -45,7 +46,7 @@ class Comparer:
 
     def held(self, asked: Filter, found: Filter) -> Comparison | None:
         """Hold a condition against what was asked; None when it is about something else."""
-        result = compare(asked, found, self.rules, self.calendar)
+        result = self._compared(asked, found)
         dated = isinstance(asked.value, Interval) and is_moment(found.column)
         if result is None or result.match is not Match.MATCHED or not dated:
             return result
@@ -56,14 +57,22 @@ class Comparer:
 
     def says(self, left: Filter, right: Filter) -> bool:
         """Whether the two are the same condition."""
-        found = compare(left, right, self.rules, self.calendar)
+        found = self._compared(left, right)
         return found is not None and found.match is Match.MATCHED
+
+    def _compared(self, left: Filter, right: Filter) -> Comparison | None:
+        """Compare each two once; the filters are kept too, so that no other takes their identity."""
+        key = (id(left), id(right))
+        known = self._seen.get(key)
+        if known is None:
+            known = self._seen[key] = left, right, compare(left, right, self.rules, self.calendar)
+        return known[2]
 
     def contradicts(self, sure: Filter, other: Filter) -> bool:
         """Whether another condition on the same column cannot hold beside one that is surely asked for."""
         if sure.certainty < REQUIRED:
             return False
-        found = compare(sure, other, self.rules, self.calendar)
+        found = self._compared(sure, other)
         near = not sure.column or not other.column or nearness(sure, other, self.rules) >= NEAR
         return (found is not None and found.match in WRONG and near) or self._narrows(sure, other)
 
@@ -89,12 +98,12 @@ class Comparer:
         said = f"{self.question.text} {self.expansion.text}"
         if re.search(rf"\b{re.escape(fold(event))}\b", said):
             return True
-        about = {stem(word) for table in self.sql.tables for word in tokens(table.rpartition(".")[2])}
-        return self._speaks_of(event) and {stem(word) for word in tokens(event)} <= about
+        about = frozenset[str]().union(*(stems(table.rpartition(".")[2]) for table in self.sql.tables))
+        return self._speaks_of(event) and stems(event) <= about
 
     def _speaks_of(self, words: str) -> bool:
-        stems = {stem(word) for word in tokens(words)}
-        return bool(stems) and stems <= self.question.stems | self.expansion.stems
+        meant = stems(words)
+        return bool(meant) and meant <= self.question.stems | self.expansion.stems
 
 
 def members(item: Filter) -> list[Filter]:

@@ -9,7 +9,7 @@ from stef.align.mentions import Mention
 from stef.align.pairing import is_let_in
 from stef.matching.contents import is_code_for_label
 from stef.matching.periods import is_clock
-from stef.names import stem, tokens
+from stef.names import stems, tokens
 from stef.result import FilterEvidence, Match
 from stef.spec import Effect, Filter, Op, QuerySpec
 from stef.values import Placeholder, Text
@@ -67,10 +67,10 @@ def _spoken_of(item: Filter, sql: QuerySpec) -> str:
     """The table or column that a status word is about ("returned" – `returns`, "resolved" – `resolved_at`), or ""."""
     if not isinstance(item.value, Text):
         return ""
-    wanted = {stem(word) for word in tokens(item.value.raw)}
+    wanted = stems(item.value.raw)
     names = [table.rpartition(".")[2] for table in sql.tables] + [found.column for found in sql.filters]
     names += [column for shown in sql.projections for column in shown.columns]
-    return next((name for name in names if wanted and wanted <= {stem(word) for word in tokens(name)}), "")
+    return next((name for name in names if wanted and wanted <= stems(name)), "")
 
 
 def unasked(item: Filter, comparer: Comparer) -> FilterEvidence:

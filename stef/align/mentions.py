@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from stef.align.comparer import REQUIRED, Comparer
 from stef.align.words import Texts
 from stef.matching.presence import ABSENT
-from stef.names import stem, tokens
+from stef.names import stem, stems
 from stef.spec import Filter
 from stef.values import Number, Text
 
@@ -91,20 +91,20 @@ def interprets(item: Filter, asked: Texts, comparer: Comparer) -> bool:
     """Whether a filter of the expansion puts words of the question into a condition: defines one, or has its value."""
     question = comparer.question.stems
     match item.value:
-        case Text(raw) if (words := tokens(raw)) and {stem(word) for word in words} <= question:
+        case Text(raw) if (words := stems(raw)) and words <= question:
             return True
         case Number(number) if str(number.normalize()) in asked.question_text:
             return True
         case _ if item.op in ABSENT and comparer.question.denies:
-            return bool({stem(word) for word in tokens(item.column)} & question)
+            return bool(stems(item.column) & question)
     return bool(_defined_words(item, asked.expansion_text) & question - _COMMON)
 
 
-def _defined_words(item: Filter, text: str) -> set[str]:
+def _defined_words(item: Filter, text: str) -> frozenset[str]:
     """The words that a filter defines: "late means delivered_at > promised_at", "grade = 'A' means excellent"."""
     if item.span is None:
-        return set()
+        return frozenset()
     before, after = _CLAUSE_END.split(text[: item.span.start])[-1], _CLAUSE_END.split(text[item.span.end :])[0]
     mark, follows = _DEFINES.search(before), _MEANS.match(after)
     defined = before[: mark.start()] if mark else after[follows.end() :] if follows else ""
-    return {stem(word) for word in tokens(defined)}
+    return stems(defined)

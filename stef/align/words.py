@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stef.matching import flag_words
 from stef.matching.columns import MOMENT_SUFFIXES
 from stef.matching.presence import ABSENT, happened
-from stef.names import stem, tokens
+from stef.names import stem, stems, tokens
 from stef.spec import Filter, Op, QuerySpec
 from stef.values import Boolean, Column, Many, Number, Text, Value, fold
 
@@ -46,7 +46,7 @@ class Said:
     @classmethod
     def of(cls, text: str) -> Said:
         """Fold a text."""
-        return cls(fold(text), frozenset(stem(word) for word in tokens(text)))
+        return cls(fold(text), stems(text))
 
     @property
     def denies(self) -> bool:
@@ -86,7 +86,7 @@ class Said:
             return fold(raw.strip("% ")) in self.text
         if all(len(part) == 1 for part in parts):
             return fold(raw) in self.text.split()
-        return self._speaks_of(frozenset(stem(part) for part in parts))
+        return self._speaks_of(stems(raw))
 
     def _holds_columns(self, *columns: str) -> bool:
         parts = [word for column in columns for word in tokens(column) if word not in MOMENT_SUFFIXES]
@@ -114,4 +114,4 @@ class Said:
 
 
 def _value_stems(item: Filter) -> frozenset[str]:
-    return frozenset(stem(word) for word in tokens(item.value.raw)) if isinstance(item.value, Text) else frozenset()
+    return stems(item.value.raw) if isinstance(item.value, Text) else frozenset()

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest, nsmallest
 from types import MappingProxyType
 
 from stef.catalogue.observation import COLUMN, TABLE, Item
@@ -58,6 +59,9 @@ class Catalogue:
         used: Item → sum over the questions.
         postings: Word → numbers of the questions that have it.
         within: Table, column or value → items below it, for what is asked by its beginning.
+        places: Question → its number.
+        telling: Word → how much it tells a question from the others, for one that is not among these.
+        beside: The same for one of these, without itself, of a word that it does not have.
     """
 
     digest: str
@@ -70,6 +74,8 @@ class Catalogue:
     postings: Mapping[str, tuple[int, ...]]
     within: Mapping[tuple[str, ...], tuple[Item, ...]]
     places: Mapping[str, int]
+    telling: Mapping[str, float]
+    beside: Mapping[str, float]
     users: Mapping[Item, frozenset[int]]
     _meant: dict[str, tuple[int, Mapping[Item, int]]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -128,8 +134,17 @@ def snapshot(
         postings=MappingProxyType({word: tuple(found) for word, found in postings.items()}),
         within=MappingProxyType({group: tuple(items) for group, items in within.items()}),
         places=MappingProxyType({asked.digest: number for number, asked in enumerate(ordered)}),
+        telling={word: _telling(len(found), len(ordered)) for word, found in postings.items()},
+        beside={word: _telling(len(found), len(ordered) - 1) for word, found in postings.items()},
         users=MappingProxyType(_users(ordered)),
     )
+
+
+def _telling(having: int, total: int) -> float:
+    """How much a word tells a question from others, by how many of them have it: 0 when every third has it, or none."""
+    if having == 0 or (total >= ENOUGH and having > _COMMON * total):
+        return 0.0
+    return math.log(1 + total / having)
 
 
 def _users(ordered: Iterable[Asked]) -> dict[Item, frozenset[int]]:
@@ -184,9 +199,16 @@ class View:
     def __init__(self, catalogue: Catalogue, own: int | None) -> None:
         self.catalogue = catalogue
         self._own = own
-        self._mine: Mapping[Item, int] = {} if own is None else catalogue.questions[own].shares
-        mine = 0 if own is None else catalogue.questions[own].weight
-        self._tells: dict[str, float] = {}
+        asked = None if own is None else catalogue.questions[own]
+        self._used = catalogue.used
+        self._mine: Mapping[Item, int] = {} if asked is None else asked.shares
+        mine = 0 if asked is None else asked.weight
+        self._tells = catalogue.telling if asked is None else catalogue.beside
+        # Words of the own question: one less of the others has them.
+        self._own_words: dict[str, float] = {}
+        for word in () if asked is None else asked.words:
+            having = len(catalogue.postings.get(word, ())) - 1
+            self._own_words[word] = _telling(having, len(catalogue.questions) - 1)
         self.size = (catalogue.total - mine) / UNIT
 
     @property
@@ -196,7 +218,7 @@ class View:
 
     def used(self, item: Item) -> float:
         """In how many questions something was used."""
-        return (self.catalogue.used.get(item, 0) - self._mine.get(item, 0)) / UNIT
+        return (self._used.get(item, 0) - self._mine.get(item, 0)) / UNIT
 
     def share(self, item: Item, of: Item) -> float | None:
         """Share of the questions with `of` that have `item`; None when there is none of the former."""
@@ -241,47 +263,39 @@ class View:
 
     def asked_with(self, word: str) -> list[Asked]:
         """Questions with a word, at most 200."""
+        return [self.catalogue.questions[number] for number in self._numbers(word)]
+
+    def _numbers(self, word: str) -> list[int]:
         found = self.catalogue.postings.get(word, ())[: _MOST_POSTINGS + 1]
-        others = [self.catalogue.questions[number] for number in found if number != self._own]
-        return others[:_MOST_POSTINGS]
+        return [number for number in found if number != self._own][:_MOST_POSTINGS]
 
     def telling(self, word: str) -> float:
         """How much a word tells a question from others, 0 when every third has it or no other."""
-        found = self._tells.get(word)
-        if found is None:
-            found = self._tells[word] = self._telling(word)
-        return found
-
-    def _telling(self, word: str) -> float:
-        total = len(self.catalogue.questions) - (self._own is not None)
-        having = self._having(word)
-        if having == 0 or (total >= ENOUGH and having > _COMMON * total):
-            return 0.0
-        return math.log(1 + total / having)
-
-    def _having(self, word: str) -> int:
-        own = self._own is not None and word in self.catalogue.questions[self._own].words
-        return len(self.catalogue.postings.get(word, ())) - own
+        own = self._own_words.get(word)
+        return self._tells.get(word, 0.0) if own is None else own
 
     def similar(self, words: frozenset[str]) -> Similar | None:
         """What the statements of similar questions use; None when no question is similar enough."""
         weights = {word: weight for word in words if (weight := self.telling(word)) > 0}
-        shared: dict[str, float] = defaultdict(float)
-        asked: dict[str, Asked] = {}
+        shared: dict[int, float] = defaultdict(float)
         for word in sorted(weights):
-            for other in self.asked_with(word):
-                shared[other.digest] += weights[word] ** 2
-                asked[other.digest] = other
-        nearest = sorted(shared, key=lambda digest: (-shared[digest], digest))[:_MOST_CANDIDATES]
+            square = weights[word] ** 2
+            for number in self._numbers(word):
+                shared[number] += square
+        # Questions stand in the order of their digests, so that a number decides where two are equally near.
+        nearest = nsmallest(_MOST_CANDIDATES, shared, key=lambda number: (-shared[number], number))
         own = sum(weight**2 for weight in weights.values())
-        rated = sorted(((self._cosine(shared[d], own, asked[d]), d) for d in nearest), reverse=True)[:_MOST_SIMILAR]
-        kept = [(nearness, asked[digest]) for nearness, digest in rated if nearness >= _LEAST_SIMILAR]
+        asked = self.catalogue.questions
+        rated = nlargest(_MOST_SIMILAR, ((self._cosine(shared[n], own, asked[n]), n) for n in nearest))
+        kept = [(nearness, asked[number]) for nearness, number in rated if nearness >= _LEAST_SIMILAR]
         if not kept:
             return None
         return Similar(kept[0][0], _expected(kept), tuple(kept))
 
     def _cosine(self, shared: float, own: float, other: Asked) -> float:
-        length = sum(self.telling(word) ** 2 for word in other.words)
+        own_words, tells, length = self._own_words, self._tells, 0.0
+        for word in other.words:
+            length += (own_words[word] if word in own_words else tells[word]) ** 2
         return shared / math.sqrt(own * length) if own > 0 and length > 0 else 0.0
 
 
@@ -290,6 +304,7 @@ def _expected(near: list[tuple[float, Asked]]) -> dict[Item, float]:
     total = sum(nearness**2 * asked.weight for nearness, asked in near)
     found: dict[Item, float] = defaultdict(float)
     for nearness, asked in near:
+        square = nearness**2
         for item, share in asked.shares.items():
-            found[item] += nearness**2 * share / total
+            found[item] += square * share / total
     return found

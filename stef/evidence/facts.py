@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stef.apprules import AppRules
 from stef.catalogue import Catalogue
 from stef.finding import Finding
-from stef.names import stem, tokens
+from stef.names import stems as stems_of
 from stef.result import Alignment
 from stef.spec import QuerySpec
 
@@ -67,4 +67,4 @@ Check = Callable[[Facts], Iterator[Signal]]
 
 def stems(text: str) -> frozenset[str]:
     """Stems of the words of a text or a name."""
-    return frozenset(stem(word) for word in tokens(text))
+    return stems_of(text)

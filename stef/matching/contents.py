@@ -85,11 +85,17 @@ def same_value(asked: Filter, found: Filter, rules: AppRules) -> float:
     """How sure the values are the same: 1.0 after folding, 0.9 by synonym or percentage, 0.8 by pattern or stem."""
     if same(asked.value, found.value):
         return 1.0
-    readings = (_as_share(asked.value, found.value), _as_pattern(asked.value, found.value), _as_stem(asked, found))
-    return max(_as_synonym(asked, found, rules), *readings)
+    synonym = _as_synonym(asked, found, rules)
+    if isinstance(asked.value, Number):
+        return max(synonym, _as_share(asked.value, found.value))
+    if isinstance(asked.value, Text) and isinstance(found.value, Text):
+        return max(synonym, _as_pattern(asked.value, found.value), _as_stem(asked, asked.value, found.value))
+    return synonym
 
 
 def _as_synonym(asked: Filter, found: Filter, rules: AppRules) -> float:
+    if not rules.value_synonyms:
+        return 0.0
     meant = [value for word in _words(asked) for value in rules.stored_values(found.column, word.raw)]
     stored = found.value.members if isinstance(found.value, Many) else (found.value,)
     return 0.9 if meant and all(any(same(value, one) for one in meant) for value in stored) else 0.0
@@ -105,26 +111,25 @@ def _is_declared(asked: Filter, found: Filter, rules: AppRules) -> bool:
     return any(rules.stored_values(found.column, word.raw) for word in _words(asked))
 
 
-def _as_share(asked: Value, found: Value) -> float:
+def _as_share(asked: Number, found: Value) -> float:
     """20 % is stored as 20 or as 0.2."""
-    if not isinstance(asked, Number) or not isinstance(found, Number) or asked.unit not in {"%", "percent"}:
+    if not isinstance(found, Number) or asked.unit not in {"%", "percent"}:
         return 0.0
     return 0.9 if found.value in {asked.value, asked.value / 100} else 0.0
 
 
-def _as_pattern(asked: Value, found: Value) -> float:
-    if isinstance(asked, Text) and isinstance(found, Text) and "%" in asked.raw + found.raw:
-        return 0.8 if fold(asked.raw.strip("%")) == fold(found.raw.strip("%")) else 0.0
-    return 0.0
-
-
-def _as_stem(asked: Filter, found: Filter) -> float:
-    """Status words are inflected ("on leave", "cancellation"); names are not."""
-    inflected = asked.implied_column or asked.certainty < 0.85
-    if not isinstance(asked.value, Text) or not isinstance(found.value, Text) or not inflected:
+def _as_pattern(asked: Text, found: Text) -> float:
+    if "%" not in asked.raw and "%" not in found.raw:
         return 0.0
-    a, b = [stem(word) for word in tokens(asked.value.raw)], [stem(word) for word in tokens(found.value.raw)]
-    return 0.8 if a and a == b else 0.0
+    return 0.8 if fold(asked.raw.strip("%")) == fold(found.raw.strip("%")) else 0.0
+
+
+def _as_stem(asked: Filter, word: Text, stored: Text) -> float:
+    """Status words are inflected ("on leave", "cancellation"); names are not."""
+    if not asked.implied_column and asked.certainty >= 0.85:
+        return 0.0
+    a, b = tokens(word.raw), tokens(stored.raw)
+    return 0.8 if a and len(a) == len(b) and [stem(part) for part in a] == [stem(part) for part in b] else 0.0
 
 
 def is_code_for_label(asked: Value, found: Value) -> bool:

@@ -6,13 +6,13 @@ from decimal import Decimal
 
 from stef.matching.columns import MOMENT_SUFFIXES, NEAR
 from stef.matching.comparison import Comparison
-from stef.names import stem, tokens
+from stef.names import stem, stems, tokens
 from stef.result import Match
 from stef.spec import Filter, Op
 from stef.values import Boolean, Null, Number, Text, as_boolean, same
 
 ABSENT = frozenset({Op.IS_NULL, Op.NOT_EXISTS})
-_PRESENT = frozenset({Op.IS_NOT_NULL, Op.EXISTS})
+_ABOUT_ROWS = ABSENT | {Op.IS_NOT_NULL, Op.EXISTS}
 _FLAG_MARKS = frozenset(
     stem(word) for word in ("is", "has", "was", "flag", "count", "number", "total", "ind", "indicator")
 )
@@ -20,10 +20,10 @@ _FLAG_MARKS = frozenset(
 
 def presence(asked: Filter, found: Filter, near: float) -> Comparison | None:
     """Questions about what is not there: `IS NULL`, NOT EXISTS, a count of 0, an empty text."""
-    if asked.op not in ABSENT | _PRESENT or near < NEAR:
+    if asked.op not in _ABOUT_ROWS or near < NEAR:
         return None
     absent = asked.op in ABSENT
-    if found.op in ABSENT | _PRESENT:
+    if found.op in _ABOUT_ROWS:
         return _said(absent is (found.op in ABSENT), 0.5 + near / 2)
     if isinstance(found.value, Null):
         return _said(absent is (found.op is Op.EQ), near)
@@ -45,12 +45,11 @@ def flag(asked: Filter, found: Filter, near: float) -> Comparison | None:
     """A status word against a flag or the date of that event (`cancelled` – `is_cancelled`, `cancelled_at IS NULL`)."""
     if asked.op not in {Op.EQ, Op.NE} or not isinstance(asked.value, Text | Boolean):
         return None
-    words = tokens(asked.value.raw) if isinstance(asked.value, Text) else tokens(asked.column)
-    column = {stem(part) for part in tokens(found.column)}
-    if found.op is Op.NOT_EXISTS and asked.op is Op.NE and words and {stem(word) for word in words} <= column:
-        return Comparison(Match.MATCHED, 0.8, 0.8)
-    if not words or not {stem(word) for word in words} <= column:
+    words = stems(asked.value.raw if isinstance(asked.value, Text) else asked.column)
+    if not words or not words <= stems(found.column):
         return None
+    if found.op is Op.NOT_EXISTS and asked.op is Op.NE:
+        return Comparison(Match.MATCHED, 0.8, 0.8)
     given = happened(found)
     if given is None:
         return None

@@ -17,17 +17,14 @@ _STARTS = (Kind.COUNT, Kind.RATIO, Kind.AGGREGATE, Kind.EXTREME, Kind.SUPERLATIV
 def aggregates(r: Reading) -> list[Aggregation]:
     """All aggregates, left to right."""
     found: list[Aggregation] = []
-    i = 0
-    while i < len(r):
-        if not r.has(i, *_STARTS) and not r.tokens[i].has_digit:
-            i += 1
+    end = 0
+    for i in r.figures(*_STARTS):
+        if i < end:
             continue
         read = _count(r, i) or _percentile(r, i) or _ratio(r, i) or _function(r, i) or _extreme(r, i)
-        if read is None:
-            i += 1
-            continue
-        i, aggregation = read
-        found.append(aggregation)
+        if read is not None:
+            end, aggregation = read
+            found.append(aggregation)
     for k in range(len(found) - 2, -1, -1):
         found[k] = _shared(found[k], found[k + 1])
     return found

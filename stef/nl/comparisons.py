@@ -18,20 +18,15 @@ _REACH = 3
 def comparisons(r: Reading) -> list[Filter]:
     """All conditions on amounts, left to right."""
     found: list[Filter] = []
-    i = 0
-    while i < len(r):
-        read = (
-            None
-            if r.taken[i] or not _may_hold(r, i)
-            else _between(r, i) or _compared(r, i) or _trailing(r, i) or _equal(r, i)
-        )
-        if read is None:
-            i += 1
+    end = 0
+    for i in sorted({*r.figures(*_STARTS), *r.spelled()}):
+        if i < end or r.taken[i]:
             continue
-        end, condition = read
-        found.append(condition)
-        r.take(i, end)
-        i = end
+        read = _between(r, i) or _compared(r, i) or _trailing(r, i) or _equal(r, i)
+        if read is not None:
+            end, condition = read
+            found.append(condition)
+            r.take(i, end)
     return found
 
 
@@ -45,12 +40,6 @@ _STARTS = (
     Kind.DIRECTION,
     Kind.RELATIVE_PRONOUN,
 )
-
-
-def _may_hold(r: Reading, i: int) -> bool:
-    """A quick look at whether a condition on an amount may begin at a place."""
-    token = r.tokens[i]
-    return token.form is Form.NUMBER or token.form is Form.SIGN or r.has(i, *_STARTS) or "-" in token.text
 
 
 def _between(r: Reading, i: int) -> tuple[int, Filter] | None:

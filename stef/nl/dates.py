@@ -53,7 +53,7 @@ def read_when(r: Reading, i: int) -> When | None:
         return _literal(token.text, i)
     if token.form is Form.NUMBER:
         return _day_first(r, i) or _ago(r, i) or _calendar_year(r, i)
-    if token.form is not Form.WORD:
+    if token.form is not Form.WORD or not (i in r.marks or token.has_digit or "-" in token.low):
         return None
     for form in (_today, _to_date, _ago, _month_first, _part, _fiscal_year, _relative, _day_first, _decade):
         found = form(r, i)
@@ -147,7 +147,7 @@ def _bare_month(r: Reading, month: int, end: int) -> When:
 
 
 def _day_first(r: Reading, i: int) -> When | None:
-    date = _DAY_NUMBER.fullmatch(r[i].text)
+    date = _DAY_NUMBER.fullmatch(r[i].text) if r[i].has_digit else None
     if date is None:
         return None
     j = i + 2 if r.has(i + 1, Kind.OF) else i + 1
@@ -160,7 +160,7 @@ def _day_first(r: Reading, i: int) -> When | None:
 
 def _part(r: Reading, i: int) -> When | None:
     """`Q3 2024`, `H1 of 2024`, "the third quarter of 2024", "first half of 2024"."""
-    part = _PART.fullmatch(r[i].text)
+    part = _PART.fullmatch(r[i].text) if r[i].has_digit else None
     ordinal = r.mark(i, Kind.ORDINAL)
     if part:
         letter, count, end = part[1].lower(), int(part[2]), i + 1
@@ -196,7 +196,7 @@ def _months(start: datetime, months: int, end: int) -> When:
 
 def _fiscal_year(r: Reading, i: int) -> When | None:
     """`FY2024`, `FY 24`, "fiscal year 2024"."""
-    name = _FISCAL_NAME.fullmatch(r[i].text)
+    name = _FISCAL_NAME.fullmatch(r[i].text) if r[i].has_digit else None
     if name:
         number = int(name[1]) if len(name[1]) == 4 else 2000 + int(name[1])
         return When(i + 1, r.calendar.fiscal_year(number), 0.9, unit=Unit.YEAR) if 1 < number < 9998 else None
@@ -277,7 +277,7 @@ def ago(calendar: Calendar, unit: Unit, count: Decimal) -> Interval | None:
 
 
 def _decade(r: Reading, i: int) -> When | None:
-    found = _DECADE.fullmatch(r[i].text)
+    found = _DECADE.fullmatch(r[i].text) if r[i].has_digit else None
     if found is None or not 1000 <= int(found[1]) <= 2190:
         return None
     start = year(int(found[1])).start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from stef.lexicon import Kind
@@ -22,6 +22,10 @@ _QUOTED = r"(?:'(?:[^'\n]|''){0,120}'|\"[^\"\n]{0,120}\"|-?\d[\d.]{0,20})"
 _COMPARISON = re.compile(
     rf"(?P<column>{_NAME})\s?(?P<op>> ?=|< ?=|! ?=|<>|==|[=<>≥≤])\s?(?P<value>{_LITERAL})", re.IGNORECASE
 )
+_SIGN = re.compile(r"[=<>!≥≤]")
+# More letters than a column and the space behind it can have.
+_LONGEST_NAME = 160
+_IS_NULL = re.compile(r"null|NULL|Null")
 _BETWEEN = re.compile(rf"(?P<column>{_NAME})\s(?:BETWEEN)\s(?P<low>{_QUOTED})\s(?:AND|and)\s(?P<high>{_QUOTED})")
 _NULL = re.compile(rf"(?P<column>{_NAME})\s(?:is|IS)\s(?P<no>not\s|NOT\s|Not\s)?(?:null|NULL|Null)\b")
 _LIKE = re.compile(rf"(?P<column>{_NAME})\s(?P<no>NOT\s)?I?LIKE\s(?P<value>{_QUOTED})")
@@ -59,7 +63,8 @@ def written(r: Reading) -> list[Filter]:
         return []
     found: list[Filter] = []
     used: list[tuple[int, int]] = []
-    for match, condition in sorted(_read(text), key=lambda pair: pair[0].start()):
+    r.compared = tuple(_compared(text))
+    for match, condition in sorted(_read(text, r.compared), key=lambda pair: pair[0].start()):
         start, end = match.span()
         if used and start < used[-1][1]:
             continue
@@ -71,20 +76,31 @@ def written(r: Reading) -> list[Filter]:
     return found
 
 
-def _read(text: str) -> Iterator[tuple[re.Match[str], Filter]]:
-    for m in _BETWEEN.finditer(text):
+def _read(text: str, compared: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], Filter]]:
+    for m in _BETWEEN.finditer(text) if "BETWEEN" in text else ():
         yield m, _filter(m["column"], Op.RANGE, _range(m["low"], m["high"]))
-    for m in _NULL.finditer(text):
+    for m in _NULL.finditer(text) if _IS_NULL.search(text) else ():
         yield m, _filter(m["column"], Op.IS_NOT_NULL if m["no"] else Op.IS_NULL, Null())
-    for m in _LIKE.finditer(text):
+    for m in _LIKE.finditer(text) if "LIKE" in text else ():
         yield m, _filter(m["column"], Op.NOT_LIKE if m["no"] else Op.LIKE, _literal(m["value"]))
-    for m in _IN.finditer(text):
+    for m in _IN.finditer(text) if "IN" in text else ():
         members = tuple(v for v in map(_literal, _PIECE.findall(m["values"])) if isinstance(v, Text | Number | Boolean))
         yield m, _filter(m["column"], Op.NOT_IN if m["no"] else Op.IN, Many(members))
-    for m in _COMPARISON.finditer(text):
+    for m in compared:
         op = _OPS[m["op"].replace(" ", "")]
         value = _literal(m["value"])
         yield m, _comparison(m["column"], op, value)
+
+
+def _compared(text: str) -> Iterator[re.Match[str]]:
+    """All comparisons with a sign; only what stands near a sign is looked at."""
+    place = 0
+    while (sign := _SIGN.search(text, place)) is not None:
+        found = _COMPARISON.search(text, max(place, sign.start() - _LONGEST_NAME))
+        if found is None:
+            return
+        yield found
+        place = found.end()
 
 
 def _comparison(column: str, op: Op, value: Value) -> Filter:
@@ -147,7 +163,7 @@ def _settled(r: Reading, lead: int, start: int, end: int, close: int) -> float:
 def defined(r: Reading) -> frozenset[str]:
     """Words that a written condition in the text defines ("A means approved"): the condition speaks for them."""
     found: set[str] = set()
-    for m in _COMPARISON.finditer(r.text[:MAX_CHARACTERS]):
+    for m in r.compared:
         lead, close = _clause(r.text, *m.span())
         term = _term(r, lead, m.start(), m.end(), close) or []
         found.update(singular(r.low(i)) for i in term if r.is_noun(i))
@@ -170,15 +186,14 @@ def hinted(r: Reading) -> list[tuple[int, int]]:
 
 def _term(r: Reading, lead: int, start: int, end: int, close: int) -> list[int] | None:
     """Tokens of the words that a definition defines: before "refers to", or behind "means"; None for no definition."""
-    inside = [i for i, t in enumerate(r.tokens) if lead <= t.start < close]
-    for i in inside:
-        mark = r.mark(i, Kind.DEFINE)
-        if mark is None:
+    first, last = r.at(lead), r.at(close)
+    for i in r.places(Kind.DEFINE):
+        if not first <= i < last:
             continue
         if r[i].start >= end:
-            return [j for j in inside if j >= mark.end]
+            return list(range(r.marks[i][Kind.DEFINE].end, last))
         if r[i].end <= start:
-            return [j for j in inside if j < i]
+            return list(range(first, i))
     return None
 
 

@@ -11,28 +11,30 @@ from stef.nl.tokens import Form, Reading
 _MOST = 200
 # A text of fewer plain words may be a title without a function word.
 _FEW = 4
-_KNOWN = (
-    Kind.FUNCTION,
-    Kind.ASK,
-    Kind.PREPOSITION,
-    Kind.EACH,
-    Kind.TOP,
-    Kind.RELATIVE,
-    Kind.PERIOD,
-    Kind.PERIODIC,
-    Kind.SUPERLATIVE,
-    Kind.COUNT,
-    Kind.AGGREGATE,
-    Kind.COMPARE,
-    Kind.COMPARATIVE,
-    Kind.STATE,
-    Kind.VERB,
-    Kind.DATED_VERB,
-    Kind.DATED_NOUN,
-    Kind.MEASURE,
-    Kind.NAME,
-    Kind.DAY,
-    Kind.DISTINCT,
+_KNOWN = frozenset(
+    {
+        Kind.FUNCTION,
+        Kind.ASK,
+        Kind.PREPOSITION,
+        Kind.EACH,
+        Kind.TOP,
+        Kind.RELATIVE,
+        Kind.PERIOD,
+        Kind.PERIODIC,
+        Kind.SUPERLATIVE,
+        Kind.COUNT,
+        Kind.AGGREGATE,
+        Kind.COMPARE,
+        Kind.COMPARATIVE,
+        Kind.STATE,
+        Kind.VERB,
+        Kind.DATED_VERB,
+        Kind.DATED_NOUN,
+        Kind.MEASURE,
+        Kind.NAME,
+        Kind.DAY,
+        Kind.DISTINCT,
+    }
 )
 
 
@@ -41,7 +43,7 @@ def is_foreign(r: Reading) -> bool:
 
     Quoted text and words with a capital inside a sentence are names, and names belong to no language.
     """
-    if r.text.isascii() and not any(r.has(i, Kind.FOREIGN) for i in range(min(len(r), _MOST))):
+    if r.text.isascii() and not any(i < _MOST for i in r.places(Kind.FOREIGN)):
         return _is_strange(r)
     letters = [c for c in r.text[: _MOST * 10] if c.isalpha()]
     if sum(_is_latin(c) for c in letters) < len(letters) / 2:
@@ -60,7 +62,7 @@ def _counts(r: Reading) -> tuple[int, int]:
     for i in range(min(len(r), _MOST)):
         if r[i].form is not Form.WORD or r[i].is_code:
             continue
-        if r.has(i, *_KNOWN):
+        if r.has_any(i, _KNOWN):
             known += 1
         elif r.has(i, Kind.FOREIGN) and (not r[i].is_capital or r.opens(i)):
             foreign += 1
@@ -72,7 +74,7 @@ def _is_strange(r: Reading) -> bool:
     plain = 0
     for i in range(min(len(r), _MOST)):
         if r[i].form is Form.WORD and not r[i].is_code and "_" not in r[i].text:
-            if r.marks[i]:
+            if i in r.marks:
                 return False
             plain += 1
     return plain >= _FEW

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from stef.lexicon import Ending, Kind, Role
-from stef.nl.tokens import Form, Reading
+from stef.nl.tokens import Form, Mark, Reading
 from stef.spec import Filter, Op, Scope
 from stef.values import Many, Text, Value, fold
 
 _LISTED = 20
 _NEGATION_REACH = 6
+_PAUSES = frozenset({".", "?", ";", ":", ","})
+_UNMARKED: Mapping[Kind, Mark] = {}
 
 
 def declared(r: Reading) -> list[Filter]:
@@ -41,16 +43,13 @@ def _differs_in_case(word: str, written: str) -> bool:
 def quoted(r: Reading) -> list[Filter]:
     """Quoted values, alone or listed."""
     found: list[Filter] = []
-    i = 0
-    while i < len(r):
-        if r[i].form is not Form.QUOTED or r.taken[i]:
-            i += 1
+    for i in [i for i, token in enumerate(r.tokens) if token.form is Form.QUOTED]:
+        if r.taken[i]:
             continue
         ends = _list_ends(r, i, lambda j: j + 1 if r[j].form is Form.QUOTED and not r.taken[j] else None)
         places = [i, *(end - 1 for end in ends[1:])]
         found.append(_quoted(r, i, places))
         r.take(i, ends[-1])
-        i = ends[-1]
     return found
 
 
@@ -140,17 +139,15 @@ def value_filter(
 def negated(r: Reading, i: int) -> bool:
     """Whether a negation or an exclusion before a place governs it."""
     for j in range(i - 1, max(i - 1 - _NEGATION_REACH, -1), -1):
-        if r.has(j, Kind.NEITHER) or (r.has(j, Kind.EXCLUDE) and r.marks[j][Kind.EXCLUDE].end <= i):
+        here = r.marks.get(j, _UNMARKED)
+        if Kind.NEITHER in here or (Kind.EXCLUDE in here and here[Kind.EXCLUDE].end <= i):
             return True
-        if r.has(j, Kind.NOT) and i - j <= 4 and not r.has(j + 1, Kind.COMPARE):
+        if Kind.NOT in here and i - j <= 4 and not r.has(j + 1, Kind.COMPARE):
             return True
         if r.plays(j, Role.NON):
             return True
-        if (
-            r[j].text in {".", "?", ";", ":", ","}
-            or (r.has(j, Kind.RELATIVE_PRONOUN) and not r.has(j, Kind.EXCLUDE))
-            or r.taken[j]
-        ):
+        relative = Kind.RELATIVE_PRONOUN in here and Kind.EXCLUDE not in here
+        if relative or r.taken[j] or r[j].text in _PAUSES:
             return False
     return False
 
@@ -159,16 +156,12 @@ def names(r: Reading) -> list[Filter]:
     """Proper names and codes, alone or listed."""
     shouting = _capitals_mean_nothing(r)
     found: list[Filter] = []
-    i = 0
-    while i < len(r):
-        end = _name_end(r, i)
-        if end is None:
-            i += 1
+    for i in [i for i, token in enumerate(r.tokens) if token.is_capital or token.is_code]:
+        if _name_end(r, i) is None:
             continue
         ends = _list_ends(r, i, lambda j: _name_end(r, j))
         found.append(_named(r, i, ends, shouting=shouting))
         r.take(i, ends[-1])
-        i = ends[-1]
     return found
 
 

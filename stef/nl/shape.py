@@ -14,7 +14,8 @@ MOST_KEYS = 6
 
 def limits(r: Reading) -> list[Limit]:
     """Caps on rows: "top 10", "the 5 most expensive", "which six barges carried the most"; takes their numbers."""
-    for i in range(len(r)):
+    begun = r.figures(Kind.TOP, Kind.SUPERLATIVE, Kind.ASK, Kind.NUMBER, Kind.CURRENCY)
+    for i in sorted({*begun, *r.spelled()}):
         found = None if r.taken[i] else _top(r, i) or _counted_superlative(r, i) or _which_ten(r, i)
         if found is not None:
             return [replace(found, per=per_group(r, counted=True))]
@@ -97,19 +98,29 @@ def grouping(r: Reading, limit: Limit | None) -> list[GroupKey]:
         return []
     found: list[GroupKey] = []
     ranked = bool(direction(r, limit))
-    i = 0
-    while i < len(r) and len(found) < MOST_KEYS:
+    behind = 0
+    for i in _key_places(r):
+        if i < behind:
+            continue
+        if len(found) >= MOST_KEYS:
+            break
         mark = r.mark(i, Kind.EACH) or (None if ranked else _by(r, i))
         if mark and ranked and mark.payload and any(r.has(k, Kind.BY) for k in range(i)):
             mark = None  # "by revenue per order"
         if mark is None:
             found.extend(_periodic(r, i))
-            i += 1
             continue
         each = r.mark(i, Kind.EACH)
-        keys, i = _keys(r, mark.end, 0.8 if each else 0.7, single=each is not None and each.payload != "by")
+        keys, behind = _keys(r, mark.end, 0.8 if each else 0.7, single=each is not None and each.payload != "by")
         found.extend(keys)
     return found or _contrasted(r)
+
+
+def _key_places(r: Reading) -> list[int]:
+    """Where a key may begin: at "each", "by", "monthly", "over time", or a word in "-wise"."""
+    wise = r.lexicon.endings[Ending.WISE]
+    manners = [i for i, low in enumerate(r.lows) if low.endswith(wise)]
+    return sorted({*manners, *r.places(Kind.EACH, Kind.BY, Kind.PERIODIC, Kind.OVER_TIME)})
 
 
 def _contrasted(r: Reading) -> list[GroupKey]:

@@ -59,7 +59,12 @@ def _value_certainty(r: Reading, start: int, i: int, end: int) -> float:
     led = r.has(lead, Kind.PREPOSITION, Kind.RELATIVE_PRONOUN, Kind.AND, Kind.OR) or r[lead].text == ","
     if not led or r.plays(start - 1, Role.INDEFINITE) or r.has(lead, Kind.EACH, Kind.BY) or not 1 <= end - i <= 2:
         return 0.0
-    if r.is_noun(end) or r[i].is_capital or r.has(i, *_NO_VALUE) or r.has(end, Kind.PATTERN, Kind.CALLED, Kind.COMPARE):
+    if (
+        r.is_noun(end)
+        or r[i].is_capital
+        or r.has_any(i, _NO_VALUE)
+        or r.has(end, Kind.PATTERN, Kind.CALLED, Kind.COMPARE)
+    ):
         return 0.0
     known = r.has(end - 1, Kind.STATE, Kind.ATTRIBUTE)
     if r.ends_as(end - 1, Ending.PARTICIPLE) and not known:
@@ -79,22 +84,15 @@ _ASKED = (
     Kind.DISTINCT,
     Kind.RATIO,
 )
-_NO_VALUE = (
-    *_ASKED,
-    Kind.CLASS,
-    Kind.NAME,
-    Kind.COMPARATIVE,
-    Kind.DATED_NOUN,
-    Kind.PERIOD,
-    Kind.SORT,
-    Kind.MEASURE,
+_NO_VALUE = frozenset(
+    {*_ASKED, Kind.CLASS, Kind.NAME, Kind.COMPARATIVE, Kind.DATED_NOUN, Kind.PERIOD, Kind.SORT, Kind.MEASURE}
 )
-_NOT_PLAIN = (*_ASKED, Kind.PERIODIC, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD)
+_NOT_PLAIN = frozenset({*_ASKED, Kind.PERIODIC, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD})
 
 
 def _is_plain(r: Reading, i: int) -> bool:
     """Whether a word may be a value: no class, measure, superlative, ordinal or state."""
-    return r.is_noun(i) and not r.has(i, *_NOT_PLAIN)
+    return r.is_noun(i) and not r.has_any(i, _NOT_PLAIN)
 
 
 def states(r: Reading) -> list[Filter]:
@@ -169,8 +167,10 @@ def _is_defined(r: Reading, i: int) -> bool:
 def excluded(r: Reading) -> list[Filter]:
     """Plain words behind an exclusion, and words with a prefix of negation."""
     found: list[Filter] = []
-    for i in range(len(r)):
-        prefix = next((p for p in r.lexicon.endings[Ending.NEGATION] if r.low(i).startswith(p)), "")
+    prefixes = r.lexicon.endings[Ending.NEGATION]
+    denied = [i for i, low in enumerate(r.lows) if low.startswith(prefixes)]
+    for i in sorted({*denied, *r.places(Kind.NEITHER, Kind.EXCLUDE)}):
+        prefix = next((p for p in prefixes if r.low(i).startswith(p)), "")
         if prefix and r.free(i, i + 1):
             word = r.low(i).removeprefix(prefix)
             column = next((p.payload for p in r.lexicon.phrases.get(word, ()) if p.kind is Kind.STATE), "")
@@ -204,10 +204,10 @@ def guesses(r: Reading) -> list[Filter]:
     """Words that may be values: modifiers and predicates; they can only support a match."""
     found: list[Filter] = []
     keys = _keys(r)
-    for i in range(len(r)):
+    for i, noun in enumerate(r.nouns):
         if len(found) == _MOST_GUESSES:
             break
-        if r.taken[i] or not _is_plain(r, i) or r.has(i, Kind.ASK) or i in keys:
+        if not noun or r.taken[i] or not _is_plain(r, i) or r.has(i, Kind.ASK) or i in keys:
             continue
         if r.ends_as(i, Ending.PARTICIPLE) or (
             r.has(i - 1, Kind.SUPERLATIVE) and r.marks[i - 1][Kind.SUPERLATIVE].end > i

@@ -37,16 +37,13 @@ _REACH = 5
 def times(r: Reading) -> list[Filter]:
     """All conditions on time, left to right."""
     found: list[Filter] = []
-    i = 0
-    while i < len(r):
-        read = None if r.taken[i] or not _may_hold(r, i) else _between(r, i) or _directed(r, i) or _bare(r, i)
-        if read is None:
-            i += 1
-            continue
-        end, condition = read
-        found.append(condition)
-        r.take(i, end)
-        i = end
+    end = 0
+    for i in r.figures(*_STARTS):
+        read = None if i < end or r.taken[i] else _between(r, i) or _directed(r, i) or _bare(r, i)
+        if read is not None:
+            end, condition = read
+            found.append(condition)
+            r.take(i, end)
     return found
 
 
@@ -62,12 +59,6 @@ _STARTS = (
     Kind.NUMBER,
     Kind.EDGE,
 )
-
-
-def _may_hold(r: Reading, i: int) -> bool:
-    """A quick look at whether a time may begin at a place."""
-    token = r.tokens[i]
-    return token.has_digit or r.has(i, *_STARTS)
 
 
 def _between(r: Reading, i: int) -> tuple[int, Filter] | None:

@@ -7,8 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from itertools import islice
-from types import MappingProxyType
+from typing import NamedTuple
 
 from stef.apprules import AppRules
 from stef.lexicon import Ending, Kind, Lexicon, Role
@@ -50,52 +51,48 @@ class Form(Enum):
     PUNCT = "punct"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of the text; `low` is its lower-case form, apostrophes straight, the possessive 's dropped."""
+class Token(NamedTuple):
+    """A piece of the text.
+
+    Attributes:
+        text: As written, the possessive 's dropped.
+        low: Its lower-case form, apostrophes straight.
+        is_capital: A word that begins with a capital letter.
+        has_digit: A digit stands in it.
+        is_code: A word of letters and digits (`R55`, `TR-006`) that is no ordinal, decade, quarter or the like.
+    """
 
     text: str
     low: str
     start: int
     end: int
     form: Form
-
-    @property
-    def is_capital(self) -> bool:
-        """Whether a word begins with a capital letter."""
-        return self.form is Form.WORD and self.text[0].isupper()
-
-    @property
-    def has_digit(self) -> bool:
-        """Whether a digit stands in it."""
-        return any(map(str.isdecimal, self.text))
-
-    @property
-    def is_code(self) -> bool:
-        """Whether a word has letters and digits (`R55`, `TR-006`) and is no ordinal, decade, quarter or the like."""
-        return self.form is Form.WORD and bool(_CODE.fullmatch(self.text)) and not _NO_CODE.fullmatch(self.text)
+    is_capital: bool = False
+    has_digit: bool = False
+    is_code: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """What a phrase does that begins at a token; `end` is the token behind it."""
 
     end: int
     payload: str
 
 
-_NO_NOUN = (Kind.FUNCTION, Kind.VERB, Kind.PREPOSITION, Kind.BE, Kind.NUMBER, Kind.EXCLUDE)
-_STOPS = (
-    Kind.COMPARATIVE,
-    Kind.COMPARE,
-    Kind.LACK,
-    Kind.SORT,
-    Kind.ORDER,
-    Kind.PATTERN,
-    Kind.CALLED,
-    Kind.RELATIVE,
+_NO_NOUN = frozenset({Kind.FUNCTION, Kind.VERB, Kind.PREPOSITION, Kind.BE, Kind.NUMBER, Kind.EXCLUDE})
+_STOPS = frozenset(
+    {
+        Kind.COMPARATIVE,
+        Kind.COMPARE,
+        Kind.LACK,
+        Kind.SORT,
+        Kind.ORDER,
+        Kind.PATTERN,
+        Kind.CALLED,
+        Kind.RELATIVE,
+    }
 )
-_NOTHING: Mapping[Kind, Mark] = MappingProxyType({})
+_NOTHING: Mapping[Kind, Mark] = {}
 _OUTSIDE = Token("", "", 0, 0, Form.PUNCT)
 
 
@@ -104,10 +101,13 @@ class Reading:
     """A text while it is read: its tokens, their marks, and which of them a rule has already used.
 
     Attributes:
-        marks: For each token, the phrases that begin there, the longest of each kind.
+        marks: The phrases that begin at a token, the longest of each kind; tokens without one are left out.
         taken: 1 for tokens that are part of something found.
         lows: The folded words.
         index: For each kind, the tokens at which a phrase of it begins, in order.
+        nouns: 1 for words that have a meaning of their own.
+        digits: Tokens in which a digit stands.
+        compared: The comparisons that stand written in the text, once a rule has looked for them.
     """
 
     text: str
@@ -115,19 +115,27 @@ class Reading:
     calendar: Calendar
     rules: AppRules
     tokens: list[Token] = field(default_factory=list)
-    marks: list[Mapping[Kind, Mark]] = field(default_factory=list)
+    marks: dict[int, Mapping[Kind, Mark]] = field(default_factory=dict)
     taken: bytearray = field(default_factory=bytearray)
     lows: tuple[str, ...] = ()
     index: dict[Kind, list[int]] = field(default_factory=dict)
+    nouns: bytearray = field(default_factory=bytearray)
+    digits: list[int] = field(default_factory=list)
+    compared: tuple[re.Match[str], ...] = ()
 
     def __post_init__(self) -> None:
         self.tokens = list(islice(_tokenize(self.text, self.lexicon), MAX_TOKENS))
         self.lows = tuple(token.low for token in self.tokens)
-        self.marks = [self._marks_at(i) for i in range(len(self.tokens))]
         self.taken = bytearray(len(self.tokens))
-        for i, here in enumerate(self.marks):
-            for kind in here:
-                self.index.setdefault(kind, []).append(i)
+        self.nouns = bytearray(len(self.tokens))
+        self.digits = [i for i, token in enumerate(self.tokens) if token.has_digit]
+        for i, token in enumerate(self.tokens):
+            here = self._marks_at(i, token.low)
+            if here:
+                self.marks[i] = here
+                for kind in here:
+                    self.index.setdefault(kind, []).append(i)
+            self.nouns[i] = token.form is Form.WORD and not token.low[:1].isdigit() and _NO_NOUN.isdisjoint(here)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -141,16 +149,31 @@ class Reading:
 
     def mark(self, i: int, kind: Kind) -> Mark | None:
         """The phrase of that kind that begins at a place, or None."""
-        return self.marks[i].get(kind) if 0 <= i < len(self.lows) else None
+        here = self.marks.get(i)
+        return None if here is None else here.get(kind)
 
     def has(self, i: int, *kinds: Kind) -> bool:
         """Whether a phrase of one of the kinds begins at a place."""
-        return 0 <= i < len(self.lows) and not self.marks[i].keys().isdisjoint(kinds)
+        here = self.marks.get(i)
+        return here is not None and not here.keys().isdisjoint(kinds)
+
+    def has_any(self, i: int, kinds: frozenset[Kind]) -> bool:
+        """The same for many kinds."""
+        here = self.marks.get(i)
+        return here is not None and not kinds.isdisjoint(here)
 
     def places(self, *kinds: Kind) -> list[int]:
         """The tokens at which a phrase of one of the kinds begins, in order."""
-        found = [self.index.get(kind, []) for kind in kinds]
-        return found[0] if len(found) == 1 else sorted({i for places in found for i in places})
+        found = [self.index[kind] for kind in kinds if kind in self.index]
+        return found[0] if len(found) == 1 else sorted(set().union(*found))
+
+    def figures(self, *kinds: Kind) -> list[int]:
+        """The tokens with a digit, and the places of the kinds: where an amount or a date may begin."""
+        return sorted({*self.digits, *self.places(*kinds)})
+
+    def spelled(self) -> list[int]:
+        """The tokens that may begin an amount without a digit: a sign, two words with a hyphen ("twenty-one")."""
+        return [i for i, token in enumerate(self.tokens) if token.form is Form.SIGN or "-" in token.text]
 
     def ends(self, i: int, kind: Kind) -> int | None:
         """Where the phrase of that kind begins that ends right before a place, or None."""
@@ -163,7 +186,8 @@ class Reading:
     def skip(self, i: int, *kinds: Kind) -> int:
         """The first place from `i` on where none of the kinds begins."""
         while 0 <= i < len(self.tokens):
-            ends = [self.marks[i][kind].end for kind in kinds if kind in self.marks[i]]
+            here = self.marks.get(i)
+            ends = [here[kind].end for kind in kinds if kind in here] if here else None
             if not ends:
                 break
             i = max(ends)
@@ -188,28 +212,25 @@ class Reading:
 
     def is_break(self, i: int) -> bool:
         """Whether a place ends a phrase: the end of the text, punctuation, a conjunction, a relative pronoun."""
-        return not 0 <= i < len(self.tokens) or Kind.BREAK in self.marks[i] or self.tokens[i].form is Form.QUOTED
+        return not 0 <= i < len(self.tokens) or self.has(i, Kind.BREAK) or self.tokens[i].form is Form.QUOTED
 
     def is_noun(self, i: int) -> bool:
         """Whether a word has a meaning of its own: not a frame word, number, everyday verb or punctuation."""
-        token = self[i]
-        if token.form is not Form.WORD or token.low[0].isdigit():
-            return False
-        return self.marks[i].keys().isdisjoint(_NO_NOUN)
+        return 0 <= i < len(self.nouns) and self.nouns[i] == 1
 
     def continues(self, i: int) -> bool:
         """Whether a word may continue a noun phrase: a noun, and no verb form or comparison behind one."""
         if not self.is_noun(i):
             return False
-        here = self.marks[i]
+        here = self.marks.get(i, _NOTHING)
         if Kind.DATED_VERB in here:
             return self.has(i + 1, Kind.DATED_NOUN)
-        return not self.ends_as(i, Ending.PARTICIPLE) and here.keys().isdisjoint(_STOPS)
+        return not self.ends_as(i, Ending.PARTICIPLE) and _STOPS.isdisjoint(here)
 
     def plays(self, i: int, *roles: Role) -> bool:
         """Whether a word plays one of the parts."""
-        low = self.low(i)
-        return any(low in self.lexicon.roles[role] for role in roles)
+        played = self.lexicon.parts.get(self.low(i))
+        return played is not None and not played.isdisjoint(roles)
 
     def ends_as(self, i: int, ending: Ending) -> bool:
         """Whether a word has one of the endings of that form."""
@@ -234,45 +255,65 @@ class Reading:
         """The text of tokens `[start, end)` as written."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
 
-    def _marks_at(self, i: int) -> Mapping[Kind, Mark]:
-        phrases = self.lexicon.phrases.get(self.tokens[i].low)
-        if phrases is None:
-            return _NOTHING
+    def _marks_at(self, i: int, low: str) -> Mapping[Kind, Mark]:
+        alone = _alone(low, i, self.lexicon)
+        longer = self.lexicon.longer.get((low, self.low(i + 1)))
+        if longer is None:
+            return alone
         found: dict[Kind, Mark] = {}
-        for phrase in phrases:
-            if phrase.kind in found:
-                continue
+        for phrase in longer:
             size = len(phrase.words)
-            if size == 1 or self.lows[i : i + size] == phrase.words:
+            if phrase.kind not in found and (size == 2 or self.lows[i : i + size] == phrase.words):
                 found[phrase.kind] = Mark(i + size, phrase.payload)
-        return found
+        return {**alone, **found}
+
+
+@lru_cache(maxsize=16384)
+def _alone(word: str, i: int, lexicon: Lexicon) -> Mapping[Kind, Mark]:
+    """The marks of a word by itself at a place."""
+    return {phrase.kind: Mark(i + 1, phrase.payload) for phrase in lexicon.single.get(word, ())}
 
 
 def _tokenize(text: str, lexicon: Lexicon) -> Iterator[Token]:
     for found in _TOKEN.finditer(text[:MAX_CHARACTERS]):
-        form = Form(found.lastgroup or "")
-        word, start, end = found[0], found.start(), found.end()
-        if form is not Form.WORD:
-            yield Token(word, word, start, end, form)
-            continue
-        low = word.lower().replace("’", "'")
-        attached = _ATTACHED.fullmatch(word)
-        if attached and not _DECADE.fullmatch(low) and _is_unit(attached[2].lower(), lexicon):
-            middle = start + len(attached[1])
-            yield Token(attached[1], attached[1], start, middle, Form.NUMBER)
-            yield Token(attached[2], attached[2].lower(), middle, end, Form.WORD)
-            continue
-        sign, dot, digits = low.rpartition(".")
-        if dot and digits.isdecimal() and _is_number_sign(sign + dot, lexicon):
-            middle = end - len(digits)
-            yield Token(word[: -len(digits)], sign, start, middle, Form.WORD)
-            yield Token(digits, digits, middle, end, Form.NUMBER)
-            continue
-        owner = next((o for o in lexicon.endings[Ending.POSSESSIVE] if low.endswith(o)), "")
-        if owner and low not in lexicon.phrases:
-            word, low, end = word[: -len(owner)], low[: -len(owner)], end - len(owner)
-            form = Form.NUMBER if low.isdecimal() else form
-        yield Token(word, low, start, end, form)
+        kind, word, start = found.lastgroup, found[0], found.start()
+        if kind == "word":
+            for piece, low, first, last, form, *traits in _pieces(word, lexicon):
+                yield Token(piece, low, start + first, start + last, form, *traits)
+        else:
+            yield Token(word, word, start, found.end(), _FORMS[kind or ""], has_digit=_has_digit(word))
+
+
+_FORMS = {form.value: form for form in Form}
+
+
+@lru_cache(maxsize=16384)
+def _pieces(word: str, lexicon: Lexicon) -> tuple[Token, ...]:
+    """What a run of letters and digits is made of; most often one word. Places are counted from its beginning."""
+    low, size = word.lower().replace("’", "'"), len(word)
+    attached = _ATTACHED.fullmatch(word)
+    if attached and not _DECADE.fullmatch(low) and _is_unit(attached[2].lower(), lexicon):
+        middle = len(attached[1])
+        return _token(attached[1], attached[1], 0, Form.NUMBER), _token(attached[2], attached[2].lower(), middle)
+    sign, dot, digits = low.rpartition(".")
+    if dot and digits.isdecimal() and _is_number_sign(sign + dot, lexicon):
+        middle = size - len(digits)
+        return _token(word[:middle], sign, 0), _token(digits, digits, middle, Form.NUMBER)
+    owner = next((o for o in lexicon.endings[Ending.POSSESSIVE] if low.endswith(o)), "")
+    if owner and low not in lexicon.phrases:
+        word, low = word[: -len(owner)], low[: -len(owner)]
+        return (_token(word, low, 0, Form.NUMBER if low.isdecimal() else Form.WORD),)
+    return (_token(word, low, 0),)
+
+
+def _token(text: str, low: str, start: int, form: Form = Form.WORD) -> Token:
+    word, digit = form is Form.WORD, _has_digit(text)
+    code = word and digit and bool(_CODE.fullmatch(text)) and not _NO_CODE.fullmatch(text)
+    return Token(text, low, start, start + len(text), form, word and text[:1].isupper(), digit, code)
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdecimal, text))
 
 
 def _is_number_sign(word: str, lexicon: Lexicon) -> bool:

@@ -6,7 +6,7 @@ Only what re-rendering a statement leaves as it is: no layout, no spelling, no n
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from sqlglot import exp
@@ -28,7 +28,7 @@ _KEYS = frozenset({"id", "code", "key", "no", "number"})
 _MOST_CONJUNCTS = 200
 
 
-def constructs(tree: exp.Query) -> dict[str, int]:
+def constructs(tree: exp.Query, nodes: Sequence[exp.Expr]) -> dict[str, int]:
     """Construct → how often it stands in a statement; what is not there is absent.
 
     Beside plain counts: `unequal_branches` (a set operation of selects with different widths: refused by every
@@ -36,7 +36,7 @@ def constructs(tree: exp.Query) -> dict[str, int]:
     one that a query gives, with no word in common), `unbound_extreme` (the maximum of some rows, compared with all).
     """
     found: Counter[str] = Counter()
-    for node in tree.walk():
+    for node in nodes:
         name = _COUNTED.get(type(node))
         if name is not None:
             found[name] += 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from stef.spec import Effect, Filter, Scope
-from stef.sql.outputs import shallow
+from stef.sql.nodes import shallow
 from stef.sql.predicates import conditions
 from stef.sql.reading import Place, Reading
 from stef.sql.targets import aggregate_name

@@ -29,7 +29,7 @@ from stef.sql.faults import truncated, undefined
 from stef.sql.joins import effective
 from stef.sql.keys import group_keys, order_key, order_keys
 from stef.sql.limits import joined, limit_of, limit_of_rank, limit_of_rownum
-from stef.sql.outputs import shallow
+from stef.sql.nodes import every, shallow
 from stef.sql.predicates import conditions
 from stef.sql.reading import Place, Reading
 from stef.sql.setops import branches_of, combine
@@ -62,11 +62,12 @@ def extract(
         RecursionError: It is nested too deep.
     """
     spec = _Walk(calendar, variables or {}, dialect).spec(tree)
+    nodes = every(tree)
     return replace(
         spec,
-        undefined=undefined(tree, dialect),
-        truncated=truncated(tree, dialect),
-        constructs=constructs(tree),
+        undefined=undefined(nodes, dialect),
+        truncated=truncated(nodes, dialect),
+        constructs=constructs(tree, nodes),
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
+from stef.sql.nodes import every
 from stef.sql.rendering import shown
 
 # Where a dot cannot reach into a column, so that what stands before it names a source.
@@ -13,13 +16,18 @@ _TRUNCATING = frozenset({"sqlite", "postgres", "redshift", "tsql", "trino", "pre
 _SOURCES = (exp.Table, exp.Subquery, exp.CTE, exp.Lateral, exp.Unnest, exp.Values)
 
 
-def undefined(tree: exp.Expr, dialect: str) -> tuple[str, ...]:
-    """Qualifiers of columns that name no table, alias or table expression of the statement, in order."""
+def undefined(nodes: Sequence[exp.Expr], dialect: str) -> tuple[str, ...]:
+    """Qualifiers of columns that name no table, alias or table expression of the statement, in order.
+
+    Args:
+        nodes: All nodes of the statement.
+        dialect: That read it.
+    """
     if dialect not in _FLAT:
         return ()
     known: set[str] = set()
     used: dict[str, None] = {}
-    for node in tree.walk():
+    for node in nodes:
         if isinstance(node, exp.Column):
             if node.table and not node.args.get("db"):
                 used.setdefault(node.table.lower())
@@ -28,17 +36,23 @@ def undefined(tree: exp.Expr, dialect: str) -> tuple[str, ...]:
     return tuple(name for name in used if name not in known)
 
 
-def truncated(tree: exp.Expr, dialect: str) -> tuple[str, ...]:
-    """Quotients of two counts, which this dialect cuts to a whole number (mostly 0)."""
+def truncated(nodes: Sequence[exp.Expr], dialect: str) -> tuple[str, ...]:
+    """Quotients of two counts, which this dialect cuts to a whole number (mostly 0).
+
+    Args:
+        nodes: All nodes of the statement.
+        dialect: That read it.
+    """
     if dialect not in _TRUNCATING:
         return ()
-    return tuple(shown(node) for node in tree.find_all(exp.Div) if _is_whole(node.this) and _is_whole(node.expression))
+    quotients = (node for node in nodes if isinstance(node, exp.Div))
+    return tuple(shown(node) for node in quotients if _is_whole(node.this) and _is_whole(node.expression))
 
 
 def _is_whole(side: exp.Expr) -> bool:
     """Whether a side counts and nothing in it makes a fraction."""
     counts = False
-    for node in side.walk():
+    for node in every(side):
         if isinstance(node, exp.Cast | exp.TryCast | exp.Round) or _is_fraction(node):
             return False
         if isinstance(node, exp.AggFunc):

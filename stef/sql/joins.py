@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from stef.spec import Effect, Filter, Join, JoinKind, Op, Scope
-from stef.sql.outputs import shallow
+from stef.sql.nodes import every, shallow
 from stef.sql.targets import Names, target
 
 _KINDS = {
@@ -30,7 +30,9 @@ def join_of(node: exp.Join, table: str, names: Names, path: str) -> Join:
 def _keys(join: exp.Join, names: Names) -> tuple[tuple[str, str], ...]:
     on = join.args.get("on")
     keys: list[tuple[str, str]] = []
-    for node in on.find_all(exp.EQ) if on is not None else ():
+    for node in every(on) if on is not None else ():
+        if not isinstance(node, exp.EQ):
+            continue
         if isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Column):
             pair = sorted(_qualified(column, names) for column in (node.this, node.expression))
             keys.append((pair[0], pair[1]))

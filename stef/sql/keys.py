@@ -6,7 +6,8 @@ from sqlglot import exp
 
 from stef.spec import Direction, GroupKey, OrderKey
 from stef.sql.moments import unit_of
-from stef.sql.outputs import aggregates, bare, columns_in, shallow, written
+from stef.sql.nodes import shallow
+from stef.sql.outputs import aggregates, bare, columns_in, written
 from stef.sql.rendering import shown
 from stef.sql.targets import Names, aliased, target
 

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 
 from stef.spec import Aggregation, Projection
+from stef.sql.nodes import shallow
 from stef.sql.rendering import shown
 from stef.sql.targets import Names, aggregate_name, target
-
-
-def shallow(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Nodes of an expression without those of queries inside it (the queries themselves are given)."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        if not isinstance(current, exp.Query):
-            stack.extend(current.iter_expressions(reverse=True))
 
 
 def bare(node: exp.Expr) -> exp.Expr:
@@ -33,6 +22,8 @@ def is_star(node: exp.Expr) -> bool:
 
 def columns_in(node: exp.Expr) -> tuple[str, ...]:
     """Names of the columns in an expression, each once, queries inside it left out."""
+    if isinstance(node, exp.Column):
+        return (node.name,)
     return tuple(dict.fromkeys(inner.name for inner in shallow(node) if isinstance(inner, exp.Column)))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import sqlglot
 from sqlglot import exp
@@ -186,8 +187,7 @@ def _with_finding(known: Parsed, code: FindingCode, detail: str) -> Parsed:
 def _first_that_parses(texts: list[str], codes: list[str], named: str | None) -> tuple[list[exp.Expr], str] | Reason:
     """Parse in the logged dialect; only if there is none, or it fails, in others."""
     whole = ";\n".join(codes)
-    order = list(dict.fromkeys([*([named] if named is not None else []), *guesses(whole)]))
-    for dialect in order if len(whole) < _LONG else order[:2]:
+    for dialect in islice(_tried(named, whole), None if len(whole) < _LONG else 2):
         try:
             return [_one(text, dialect) for text in texts], dialect
         except RecursionError:
@@ -195,6 +195,13 @@ def _first_that_parses(texts: list[str], codes: list[str], named: str | None) ->
         except Exception:  # noqa: BLE001, S112 - on broken input sqlglot raises more than its own errors
             continue
     return Reason.UNSUPPORTED if _GAPS.search(whole) and not _looks_cut(whole) else Reason.BROKEN
+
+
+def _tried(named: str | None, whole: str) -> Iterator[str]:
+    """The dialects that are tried, in order, each once."""
+    if named is not None:
+        yield named
+    yield from (dialect for dialect in dict.fromkeys(guesses(whole)) if dialect != named)
 
 
 def _one(text: str, dialect: str) -> exp.Expr:

@@ -6,13 +6,17 @@ written here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 _MAX_TEXT = 200
+_MAX_DEPTH = 6
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR",
-    exp.Like: "LIKE",
+    exp.Like: "LIKE", exp.Is: "IS", exp.Add: "+", exp.Sub: "-", exp.Mul: "*",
 }  # fmt: skip
 _CALLS: dict[type[exp.Expr], str] = {exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG", exp.Min: "MIN", exp.Max: "MAX"}
 # Longer chains are cut anyway; their text is the beginning of the list.
@@ -21,7 +25,7 @@ _MAX_MEMBERS = 40
 
 def shown(node: exp.Expr) -> str:
     """An expression as text, cut to what a report shows."""
-    written = _simple(node, 0)
+    written = simple(node, 0)
     if written is None:
         written = _long(node) or _rendered(node)
     return written if len(written) <= _MAX_TEXT else written[: _MAX_TEXT - 1] + "…"
@@ -35,32 +39,32 @@ def _rendered(node: exp.Expr) -> str:
         return type(node).__name__.upper()
 
 
-def _simple(node: object, depth: int) -> str | None:
-    """The text of a plain expression; None when sqlglot must write it."""
-    if not isinstance(node, exp.Expr) or depth > 4 or node.comments:
+def simple(node: object, depth: int = 0) -> str | None:
+    """The text of a plain expression, as sqlglot would write it; None when sqlglot must."""
+    write = _FORMS.get(type(node))
+    if write is None or not isinstance(node, exp.Expr) or depth > _MAX_DEPTH or node.comments:
         return None
-    if isinstance(node, exp.Column):
-        return _column(node)
-    if isinstance(node, exp.Literal):
-        return "'" + node.name.replace("'", "''") + "'" if node.is_string else node.name
-    if isinstance(node, exp.Star) and not any(node.args.values()):
-        return "*"
-    if (operator := _OPERATORS.get(type(node))) is not None and not node.args.get("negate"):
-        left, right = _simple(node.args["this"], depth + 1), _simple(node.args.get("expression"), depth + 1)
-        return None if left is None or right is None else f"{left} {operator} {right}"
-    if isinstance(node, exp.Paren):
-        inner = _simple(node.this, depth + 1)
-        return None if inner is None else f"({inner})"
-    if (name := _CALLS.get(type(node))) is not None and not node.expressions:
-        inner = _simple(node.this, depth + 1)
-        return None if inner is None else f"{name}({inner})"
-    if isinstance(node, exp.Alias | exp.Ordered):
-        return _renamed(node, depth)
-    return None
+    return write(node, depth + 1)
 
 
-def _column(node: exp.Column) -> str | None:
-    parts = node.parts
+def _filled(template: str, depth: int, *parts: object) -> str | None:
+    """A template with the texts of its parts; None when one of them is not plain."""
+    texts: list[str] = []
+    for part in parts:
+        text = simple(part, depth)
+        if text is None:
+            return None
+        texts.append(text)
+    return template.format(*texts)
+
+
+def _has_only(node: exp.Expr, *names: str) -> bool:
+    """Whether nothing but some of its parts is there."""
+    return all(name in names or not value for name, value in node.args.items())
+
+
+def _column(node: exp.Expr, _: int) -> str | None:
+    parts = node.parts if isinstance(node, exp.Column) else []
     if any(not isinstance(part, exp.Identifier) for part in parts):
         return None
     return ".".join(
@@ -68,15 +72,116 @@ def _column(node: exp.Column) -> str | None:
     )
 
 
-def _renamed(node: exp.Expr, depth: int) -> str | None:
-    inner = _simple(node.this, depth + 1)
-    if inner is None:
+def _literal(node: exp.Expr, _: int) -> str:
+    return "'" + node.name.replace("'", "''") + "'" if node.is_string else node.name
+
+
+def _star(node: exp.Expr, _: int) -> str | None:
+    return "*" if _has_only(node) else None
+
+
+def _operation(node: exp.Expr, depth: int) -> str | None:
+    if node.args.get("negate"):
         return None
-    if isinstance(node, exp.Alias):
-        alias = node.args.get("alias")
-        plain = isinstance(alias, exp.Identifier) and not alias.args.get("quoted")
-        return f"{inner} AS {alias.name}" if plain and isinstance(alias, exp.Identifier) else None
-    return f"{inner} DESC" if node.args.get("desc") else inner
+    return _filled(f"{{}} {_OPERATORS[type(node)]} {{}}", depth, node.args["this"], node.args.get("expression"))
+
+
+def _quotient(node: exp.Expr, depth: int) -> str | None:
+    """A division; what sqlglot adds where dialects divide whole numbers differently is left to it."""
+    left, right = node.args["this"], node.args.get("expression")
+    if isinstance(left, exp.Div | exp.Cast) or isinstance(right, exp.Div | exp.Cast):
+        return None
+    return _filled("{} / NULLIF({}, 0)" if node.args.get("safe") else "{} / {}", depth, left, right)
+
+
+def _call(node: exp.Expr, depth: int) -> str | None:
+    return None if node.expressions else _filled(f"{_CALLS[type(node)]}({{}})", depth, node.this)
+
+
+def _alias(node: exp.Expr, depth: int) -> str | None:
+    alias = node.args.get("alias")
+    if not isinstance(alias, exp.Identifier) or alias.args.get("quoted"):
+        return None
+    inner = simple(node.this, depth)
+    return None if inner is None else f"{inner} AS {alias.name}"
+
+
+def _ordered(node: exp.Expr, depth: int) -> str | None:
+    """A sort key; of a plain column or aggregate "ascending" goes without saying."""
+    down = node.args.get("desc")
+    if down is False and type(node.this) is not exp.Column and type(node.this) not in _CALLS:
+        return None
+    return _filled("{} DESC" if down else "{}", depth, node.this)
+
+
+def _membership(node: exp.Expr, depth: int) -> str | None:
+    members = node.expressions
+    if not _has_only(node, "this", "expressions") or not 0 < len(members) <= _MAX_MEMBERS:
+        return None
+    return _filled(f"{{}} IN ({', '.join(['{}'] * len(members))})", depth, node.this, *members)
+
+
+def _range(node: exp.Expr, depth: int) -> str | None:
+    if node.args.get("symmetric"):
+        return None
+    return _filled("{} BETWEEN {} AND {}", depth, node.this, node.args["low"], node.args["high"])
+
+
+def _case(node: exp.Expr, depth: int) -> str | None:
+    branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+    other = node.args.get("default" if isinstance(node, exp.Case) else "false")
+    if (isinstance(node, exp.Case) and node.this) or any(branch.comments for branch in branches):
+        return None
+    parts = [part for branch in branches for part in (branch.this, branch.args.get("true"))]
+    whens = " ".join(["WHEN {} THEN {}"] * len(branches))
+    if other is None:
+        return _filled(f"CASE {whens} END", depth, *parts)
+    return _filled(f"CASE {whens} ELSE {{}} END", depth, *parts, other)
+
+
+def _cast(node: exp.Expr, depth: int) -> str | None:
+    kind = node.args["to"]
+    if not _has_only(node, "this", "to") or not isinstance(kind, exp.DataType) or not _has_only(kind, "this"):
+        return None
+    inner = simple(node.this, depth)
+    return None if inner is None else f"CAST({inner} AS {_type(kind.this)})"
+
+
+@lru_cache(maxsize=256)
+def _type(kind: exp.DType) -> str:
+    return exp.DataType(this=kind).sql()
+
+
+def _cap(node: exp.Expr, depth: int) -> str | None:
+    return _filled("LIMIT {}", depth, node.args.get("expression")) if _has_only(node, "expression") else None
+
+
+def _distinct(node: exp.Expr, depth: int) -> str | None:
+    one = _has_only(node, "expressions") and len(node.expressions) == 1
+    return _filled("DISTINCT {}", depth, node.expressions[0]) if one else None
+
+
+_FORMS: dict[type, Callable[[exp.Expr, int], str | None]] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Star: _star,
+    exp.Null: lambda _, __: "NULL",
+    exp.Boolean: lambda node, _: "TRUE" if node.this else "FALSE",
+    exp.Paren: lambda node, depth: _filled("({})", depth, node.this),
+    exp.Not: lambda node, depth: _filled("NOT {}", depth, node.this),
+    exp.Ordered: _ordered,
+    exp.Alias: _alias,
+    exp.Div: _quotient,
+    exp.In: _membership,
+    exp.Between: _range,
+    exp.Case: _case,
+    exp.If: _case,
+    exp.Cast: _cast,
+    exp.Limit: _cap,
+    exp.Distinct: _distinct,
+    **dict.fromkeys(_OPERATORS, _operation),
+    **dict.fromkeys(_CALLS, _call),
+}
 
 
 def _long(node: exp.Expr) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -15,6 +15,7 @@ from stef.apprules import AppRules, Condition
 from stef.finding import Finding, FindingCode, finding
 from stef.matching import covers
 from stef.spec import Effect, Filter, QuerySpec
+from stef.sql.nodes import every, is_leaf
 from stef.sql.parse import Parsed
 
 _WRITES: dict[type[exp.Expr], str] = {
@@ -41,11 +42,12 @@ def findings(parsed: Parsed, spec: QuerySpec | None, rules: AppRules, denied: Ma
         rules: Allowed tables, denied functions, mandatory filters.
         denied: Built-in denied functions, lower-case, with what they do.
     """
-    found = list(_writes(parsed))
+    nodes = [node for tree in parsed.statements for node in every(tree)]
+    found = list(_writes(parsed, nodes))
     if len(parsed.statements) > 1:
         found.append(finding(FindingCode.STACKED_STATEMENTS, f"{len(parsed.statements)} statements in one text"))
     found += _functions(
-        parsed, {**denied, **dict.fromkeys((name.lower() for name in rules.denied_functions), "denied by the rules")}
+        nodes, {**denied, **dict.fromkeys((name.lower() for name in rules.denied_functions), "denied by the rules")}
     )
     if rules.allowed_tables:
         found += _tables(parsed, rules.allowed_tables)
@@ -60,15 +62,14 @@ def is_read_only(found: tuple[Finding, ...]) -> bool:
     return all(item.code is not FindingCode.NOT_READ_ONLY for item in found)
 
 
-def _writes(parsed: Parsed) -> Iterator[Finding]:
-    for tree in parsed.statements:
-        for node in tree.walk():
-            if (what := _WRITES.get(type(node))) is not None:
-                yield finding(FindingCode.NOT_READ_ONLY, f"the text holds {what}")
-                return
-            if isinstance(node, exp.Command) and _WRITE_WORDS.match(f"{node.this} "):
-                yield finding(FindingCode.NOT_READ_ONLY, f"the text holds {str(node.this).upper()}")
-                return
+def _writes(parsed: Parsed, nodes: Sequence[exp.Expr]) -> Iterator[Finding]:
+    for node in nodes:
+        if (what := _WRITES.get(type(node))) is not None:
+            yield finding(FindingCode.NOT_READ_ONLY, f"the text holds {what}")
+            return
+        if isinstance(node, exp.Command) and _WRITE_WORDS.match(f"{node.this} "):
+            yield finding(FindingCode.NOT_READ_ONLY, f"the text holds {str(node.this).upper()}")
+            return
     texts = (*parsed.executable, *parsed.others, *(() if parsed.statements else (parsed.sql,)))
     for text in texts:
         if (word := _WRITE_WORDS.search(text)) is not None:
@@ -76,17 +77,18 @@ def _writes(parsed: Parsed) -> Iterator[Finding]:
             return
 
 
-def _functions(parsed: Parsed, denied: Mapping[str, str]) -> Iterator[Finding]:
+def _functions(nodes: Sequence[exp.Expr], denied: Mapping[str, str]) -> Iterator[Finding]:
     seen: set[str] = set()
-    for tree in parsed.statements:
-        for node in tree.find_all(exp.Func, exp.Dot, exp.Command, exp.Execute):
-            for name in _names(node):
-                if name in denied and name not in seen:
-                    seen.add(name)
-                    yield finding(FindingCode.DENIED_FUNCTION, f"{name} ({denied[name]})")
+    for node in nodes:
+        for name in _names(node):
+            if name in denied and name not in seen:
+                seen.add(name)
+                yield finding(FindingCode.DENIED_FUNCTION, f"{name} ({denied[name]})")
 
 
 def _names(node: exp.Expr) -> tuple[str, ...]:
+    if is_leaf(node):
+        return ()
     if isinstance(node, exp.Dot):
         called = isinstance(node.expression, exp.Func) and isinstance(node.this, exp.Expr)
         return (node.this.name.lower(),) if called else ()

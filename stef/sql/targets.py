@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from stef.sql.moments import unit_of
+from stef.sql.nodes import children
 
 _MAX_LINEAGE = 12
 # Functions that keep the meaning of the column for a comparison.
@@ -277,7 +278,7 @@ def _with_part(node: exp.Expr, part: str, names: Names, depth: int) -> Target | 
 
 def _mixed(node: exp.Expr, names: Names, depth: int) -> Target | None:
     """An arithmetic: named after its first column, aggregates noted."""
-    for inner in node.iter_expressions():
+    for inner in children(node):
         if isinstance(inner, exp.Query):
             continue
         found = target(inner, names, depth + 1)

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from stef.spec import ColumnUse, Role
 from stef.sql.blocks import Block, Seen
+from stef.sql.nodes import children, is_leaf
 from stef.sql.targets import Names, Target, aggregate_name, target
 
 _CLAUSES = (
@@ -73,9 +74,9 @@ class _Noting:
                 self._note(physical(current, self.names), doing)
             elif isinstance(current, exp.EQ) and self._equal(current):
                 continue
-            elif not isinstance(current, exp.Query):
+            elif not is_leaf(current) and not isinstance(current, exp.Query):
                 doing = Role.AGGREGATED if doing is not Role.FILTERED and aggregate_name(current) else doing
-                stack.extend((inner, doing) for inner in current.iter_expressions(reverse=True))
+                stack += [(inner, doing) for inner in reversed(children(current))]
 
     def shared(self, name: str) -> None:
         """USING: the column of the two tables that stand beside it."""

@@ -79,25 +79,24 @@ class Detector:
         return best if known[best] else None
 
     def _by_words(self, text: str) -> Phrasebook | None:
-        words = text.lower().split()
         if not self._latin:
             return None
-        if text.isascii() and not any(word.strip("¿¡?!.,;:()\"'") in self._speakers for word in words):
+        if text.isascii() and not any(word.strip("¿¡?!.,;:()\"'") in self._speakers for word in text.lower().split()):
             return None
         counted, own = dict.fromkeys(self._latin, 0.0), dict.fromkeys(self._latin, 0.0)
         strange = dict.fromkeys(self._latin, 0)
         english = 0
         for i, written in enumerate(_WORD.findall(text)):
-            word = fold(written, {})[0]
+            word = written.lower() if written.isascii() else fold(written, {})[0]
             english += word in self._english
-            speakers = self._speakers.get(word, ())
+            speakers, foreign = self._speakers.get(word, ()), written.lower() in self._foreign
             # A capital inside a sentence is a name, or a noun of German.
             weight = 0.5 if i and written[:1].isupper() else 1.0
             for book in speakers:
                 counted[book] += weight
                 own[book] += weight / len(speakers)
-            for book in self._latin:
-                strange[book] += book not in speakers and written.lower() in self._foreign
+            for book in self._latin if foreign else ():
+                strange[book] += book not in speakers
         for letter in text.lower() if not text.isascii() else "":
             owners = [book for book in self._latin if letter in book.marks]
             for book in owners:

@@ -1,0 +1,85 @@
+"""What a record shows by its content alone, kept so that a record with the same content costs next to nothing.
+
+A result belongs to a record by its content, never by its identity: who asked, when it arrived and under which key it is
+stored are the record's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stef.apprules import AppRules
+from stef.finding import Finding
+from stef.judge.untrusted import suspicions
+from stef.record import QueryRecord
+from stef.result import Evaluation
+from stef.timespan import Calendar
+from stef.understand import Knowledge, Understood, understand
+from stef.version import __version__
+
+
+@dataclass(slots=True, kw_only=True)
+class Seen:
+    """What was found in the content of a record.
+
+    Attributes:
+        understood: Without the trees, which are large and which nothing reads any more.
+        suspected: Texts that speak to a judge.
+        rules: That held; kept so that no other rules take their place in the memory.
+        found: What its result says beside whose it is, once it was judged by a judge that needs nothing else.
+    """
+
+    understood: Understood
+    suspected: tuple[Finding, ...]
+    rules: AppRules
+    found: Mapping[str, Any] | None = None
+
+
+def content_key(record: QueryRecord, rules: AppRules, calendar: Calendar, known: Knowledge) -> bytes:
+    """Digest of all that decides what is found in a record."""
+    # Rules that were made by hand have no digest.
+    held = (rules.name, rules.digest, rules.inline_digest) if rules.digest or rules.inline_digest else id(rules)
+    texts = (record.question, record.expanded_question, record.sql, record.dialect, record.timezone)
+    places, given = (record.app, record.database), (record.app_rules, record.parameters)
+    pinned = (known.weights.digest, known.calibration.digest, known.max_sql_bytes, __version__)
+    log = known.catalogues and known.catalogues.digest
+    whole = repr((texts, places, given, held, calendar, pinned, log))
+    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=20).digest()
+
+
+def look(record: QueryRecord, rules: AppRules, calendar: Calendar, known: Knowledge) -> Seen:
+    """Read a record, hold its SQL against its question, and look for texts that speak to a judge."""
+    understood = understand(record, rules, calendar, known)
+    suspected = suspicions(_untrusted(record, understood))
+    parsed = replace(understood.parsed, tree=None, statements=())
+    return Seen(understood=replace(understood, parsed=parsed), suspected=suspected, rules=rules)
+
+
+def found_in(result: Evaluation) -> dict[str, Any]:
+    """The fields of a result that depend on the content of its record alone."""
+    return {name: getattr(result, name) for name in _FOUND}
+
+
+_FOUND = (
+    "outcome", "reason", "detail", "phi", "band", "p_offline", "p_raw", "p_correct", "alignment", "expansion",
+    "normalizations", "judge", "score", "findings", "sql", "spec", "provenance",
+)  # fmt: skip
+
+
+def _untrusted(record: QueryRecord, seen: Understood) -> dict[str, str]:
+    """The texts of a record that could speak to a judge."""
+    texts = {
+        "question": record.question,
+        "expansion": record.expanded_question,
+        "comments": "\n".join(seen.parsed.comments),
+        "sql": seen.parsed.sql,
+        "rules": json.dumps(record.app_rules, ensure_ascii=False) if record.app_rules else "",
+        "parameters": json.dumps(record.parameters, ensure_ascii=False, default=str) if record.parameters else "",
+        "dialect": record.dialect,
+        "timezone": record.timezone,
+    }
+    return {name: text for name, text in texts.items() if text}
