@@ -17,7 +17,6 @@ import argparse
 import gzip
 import json
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +54,14 @@ def record_of(item: dict[str, Any]) -> QueryRecord:
     )
 
 
+def knowledge(pinned: Epoch | None = None) -> Knowledge:
+    """What reading needs, with a log or without."""
+    return Knowledge(read_question=_READ, weights=data.weights(), denied=data.denied_functions(), catalogues=pinned)
+
+
+_READ = remembering(question_reader(data.lexicon("en")))
+
+
 def catalogues(items: Items, known: Knowledge) -> Epoch:
     """What all statements show of their databases."""
     learners = Learners()
@@ -67,13 +74,9 @@ def catalogues(items: Items, known: Knowledge) -> Epoch:
 
 def features(items: Items, *, texts_only: bool) -> tuple[Items, list[dict[str, float]]]:
     """The statements that can be scored, with their features."""
-    known = Knowledge(
-        read_question=remembering(question_reader(data.lexicon("en"))),
-        weights=data.weights(),
-        denied=data.denied_functions(),
-    )
+    known = knowledge()
     if not texts_only:
-        known = replace(known, catalogues=catalogues(items, known))
+        known = knowledge(catalogues(items, known))
     kept: Items = []
     rows: list[dict[str, float]] = []
     for item in items:

@@ -49,7 +49,7 @@ _TREES = {
     "verbose": -1,
 }
 _ROUNDS = 220
-_RESAMPLED = 200
+_RESAMPLED = 100
 Score = np.ndarray
 
 
@@ -85,6 +85,11 @@ def table(items: Items, rows: Sequence[Mapping[str, float]], *, texts_only: bool
     numbers: dict[tuple[str, str], int] = {}
     questions = np.array([numbers.setdefault((item["source"], item["question"]), len(numbers)) for item in items])
     return Table(items, matrix, names, np.array([item["label"] for item in items]), linear, questions)
+
+
+def trees() -> int:
+    """How many trees each model has."""
+    return _ROUNDS
 
 
 def aims(labels: np.ndarray, questions: np.ndarray) -> Callable[[Score, Any], tuple[Score, Score]]:
@@ -193,25 +198,25 @@ def ece(p: Score, labels: np.ndarray) -> float:
     return float(sum(abs(p[bins == b].sum() - labels[bins == b].sum()) for b in range(10)) / len(p))
 
 
-def figures(items: Items, labels: np.ndarray, p: Score) -> dict[str, float]:
+def figures(items: Items, labels: np.ndarray, scores: Score) -> dict[str, float]:
     """The headline figures."""
     spider = [place for place, item in enumerate(items) if item["source"] == "spider-dev"]
     return {
-        "pairwise": pairwise(items, p),
-        "macro": macro(items, labels, p),
-        "auroc": auroc(labels.tolist(), p.tolist()) or 0.0,
-        "spider": auroc(labels[spider].tolist(), p[spider].tolist()) or 0.0,
+        "pairwise": pairwise(items, scores),
+        "macro": macro(items, labels, scores),
+        "auroc": auroc(labels.tolist(), scores.tolist()) or 0.0,
+        "spider": auroc(labels[spider].tolist(), scores[spider].tolist()) or 0.0,
     }
 
 
-def report(name: str, table: Table, p: Score) -> None:
+def report(name: str, table: Table, scores: Score, parts: np.ndarray) -> None:
     """One line of figures with intervals, and one without questions that nobody answered."""
-    print(
-        f"{name:14} {_line(figures(table.items, table.labels, p), _intervals(table, p))}  ece {ece(p, table.labels):.3f}"
-    )
+    error = ece(calibrated(scores, table.labels, parts), table.labels)
+    line = _line(figures(table.items, table.labels, scores), _intervals(table, scores))
+    print(f"{name:14} {line}  ece {error:.3f}")
     kept = [place for place, item in enumerate(table.items) if item.get("solve_rate") != 0]
     items = [table.items[place] for place in kept]
-    print(f"{'  solvable':14} {_line(figures(items, table.labels[kept], p[kept]), {})}", flush=True)
+    print(f"{'  solvable':14} {_line(figures(items, table.labels[kept], scores[kept]), {})}", flush=True)
 
 
 def _line(found: Mapping[str, float], spread: Mapping[str, tuple[float, float]]) -> str:
@@ -222,7 +227,7 @@ def _line(found: Mapping[str, float], spread: Mapping[str, tuple[float, float]])
     return "  ".join(shown)
 
 
-def _intervals(table: Table, p: Score) -> dict[str, tuple[float, float]]:
+def _intervals(table: Table, scores: Score) -> dict[str, tuple[float, float]]:
     """95 % intervals; whole questions are resampled."""
     random = np.random.default_rng(7)
     members: dict[int, list[int]] = defaultdict(list)
@@ -235,15 +240,15 @@ def _intervals(table: Table, p: Score) -> dict[str, tuple[float, float]]:
         # A question that is drawn twice gives its pairs twice, but no pairs between its copies.
         copies = [number for number, question in enumerate(drawn) for _ in members[question]]
         items = [{**table.items[p_], "question": str(copy)} for p_, copy in zip(places, copies, strict=True)]
-        for name, value in figures(items, table.labels[places], p[places]).items():
+        for name, value in figures(items, table.labels[places], scores[places]).items():
             found[name].append(value)
     return {name: (float(np.quantile(v, 0.025)), float(np.quantile(v, 0.975))) for name, v in found.items()}
 
 
 def plain(models: Sequence[lightgbm.Booster]) -> list[list[list[float]]]:
     """Trees as lists of nodes, their values shared among the models."""
-    trees = [tree for model in models for tree in model.dump_model()["tree_info"]]
-    return [_nodes(tree["tree_structure"], len(models)) for tree in trees]
+    found = [tree for model in models for tree in model.dump_model()["tree_info"]]
+    return [_nodes(tree["tree_structure"], len(models)) for tree in found]
 
 
 def _nodes(root: dict[str, Any], share: int) -> list[list[float]]:
@@ -296,7 +301,7 @@ def main() -> None:
         for by in given.by or ["db"]:
             parts = folds(items, by)
             scores = unseen(made, parts, most, given.seeds)
-            report(f"{name}, {by}", made, calibrated(scores, made.labels, parts))
+            report(f"{name}, {by}", made, scores, parts)
             if given.write and by == "db":
                 everything = np.arange(len(made.labels))
                 columns = chosen(made, everything, most)

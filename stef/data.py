@@ -119,6 +119,12 @@ def denied_functions() -> Mapping[str, str]:
 
 
 @cache
+def evidence_words() -> Mapping[str, str]:
+    """Feature of the evidence → what it is, in a few words."""
+    return MappingProxyType(resource("evidence.yaml"))
+
+
+@cache
 def weights() -> Weights:
     """The offline model that is shipped."""
     content = resource("weights.yaml")

@@ -299,6 +299,7 @@ def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evalu
         band=points.band,
         p_offline=case.evidence.p_offline,
         p_raw=case.evidence.p_raw,
+        weighed=case.evidence.weighed,
         p_correct=p_correct(case, judgement),
         alignment=case.alignment,
         expansion=case.expansion,

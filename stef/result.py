@@ -373,6 +373,7 @@ class Evaluation:
     band: Band | None = None
     p_offline: Probability | None = None
     p_raw: Probability | None = None  # p_offline before calibration
+    weighed: tuple[Weighed, ...] = ()  # what moved p_offline most
     p_correct: Probability | None = None
     alignment: Alignment | None = None
     expansion: Expansion | None = None

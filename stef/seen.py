@@ -65,8 +65,8 @@ def found_in(result: Evaluation) -> dict[str, Any]:
 
 
 _FOUND = (
-    "outcome", "reason", "detail", "phi", "band", "p_offline", "p_raw", "p_correct", "alignment", "expansion",
-    "normalizations", "judge", "score", "findings", "sql", "spec", "provenance",
+    "outcome", "reason", "detail", "phi", "band", "p_offline", "p_raw", "weighed", "p_correct", "alignment",
+    "expansion", "normalizations", "judge", "score", "findings", "sql", "spec", "provenance",
 )  # fmt: skip
 
 

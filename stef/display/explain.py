@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stef.data import evidence_words
 from stef.display.grid import Cell, Styled, block, heading, line, table
 from stef.display.results import BAND_STYLES, MATCH_MARKS, VERDICT_STYLES, ending, reason_text
 from stef.display.text import number
@@ -38,6 +39,7 @@ def show_explanation(console: Console, evaluation: Evaluation) -> None:
             for item in evaluation.findings
         ]
         table(console, ("severity", "code", "detail"), rows)
+    _weighed(console, evaluation)
     _verdict(console, evaluation)
     _score(console, evaluation)
 
@@ -152,6 +154,24 @@ def _expansion(console: Console, evaluation: Evaluation) -> None:
     ]
     if rows:
         table(console, ("", "question", "expansion"), rows)
+
+
+def _weighed(console: Console, evaluation: Evaluation) -> None:
+    """What moved `p_offline` most, and which way."""
+    if not evaluation.weighed:
+        return
+    words = evidence_words()
+    heading(console, "What weighed most")
+    rows: list[Sequence[Cell]] = [
+        (
+            Styled(f"{item.log_odds:+.2f}", "red" if item.log_odds < 0 else "green"),
+            item.feature,
+            "unknown" if item.value is None else f"{item.value:g}",
+            words.get(item.feature, ""),
+        )
+        for item in evaluation.weighed
+    ]
+    table(console, ("log-odds", "evidence", "value", "what it is"), rows)
 
 
 def _verdict(console: Console, evaluation: Evaluation) -> None:

@@ -22,7 +22,8 @@ _NEUTRAL = frozenset({"0", "1", "100"})
 
 def values_said(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:
     """Texts that columns are compared with: how many, said in the expansion, in other letters, nowhere."""
-    texts = [value.raw.strip("%").strip() for item in facts.sql.filters for value in values_of(item) if _is_text(value)]
+    values = [value for item in facts.sql.filters for value in values_of(item)]
+    texts = [value.raw.strip("%").strip() for value in values if isinstance(value, Text)]
     said, folded = facts.texts, fold(facts.texts)
     exact = [text for text in texts if text and text in said]
     other = [text for text in texts if text and text not in said and fold(text) in folded]
@@ -32,10 +33,6 @@ def values_said(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:
     yield "values_in_expansion", float(sum(text in facts.expansion_text for text in exact))
     yield "values_other_letters", float(len(other))
     yield "values_unsaid", float(len(nowhere))
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, Text)
 
 
 def _literals(facts: Facts) -> str:

@@ -108,7 +108,8 @@ def _contradictions(node: exp.Select) -> int:
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """Conditions joined by AND, the first two hundred."""
-    found, waiting = [], [node]
+    found: list[exp.Expr] = []
+    waiting = [node]
     while waiting and len(found) < _MOST_CONJUNCTS:
         item = waiting.pop()
         if isinstance(item, exp.And):
