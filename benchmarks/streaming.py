@@ -59,7 +59,7 @@ def scored(made: Table, other: np.ndarray, parts: np.ndarray, most: int) -> tupl
         models = [grown(made, rest, columns, 0, trees())]
         base = start(made, rest)
         own[unseen] = scores_of(made, models, unseen, columns) + made.linear[unseen] + base
-        moved = Table(made.items, other, made.names, made.labels, made.linear, made.questions)
+        moved = Table(made.items, other, made.names, made.labels, made.linear, made.questions, made.scale)
         theirs[unseen] = scores_of(moved, models, unseen, columns) + made.linear[unseen] + base
     return own, theirs
 
@@ -76,10 +76,10 @@ def main() -> None:
     before, seen = in_order(labelled, given.seed, given.block)
     parts = folds(items, "db")
     late = [before[item["id"]] for item in items]
-    alone = table(items, rows, texts_only=True)
-    whole = table(items, rows, texts_only=False)
+    alone = table(items, rows, "texts")
+    whole = table(items, rows, "log")
     texts, _ = scored(alone, alone.matrix, parts, 80)
-    other = table(items, late, texts_only=False)
+    other = table(items, late, "log")
     moved = np.full_like(whole.matrix, np.nan)
     for place, name in enumerate(whole.names):
         if name in other.names:
