@@ -184,7 +184,7 @@ def platt(scores: Score, labels: np.ndarray) -> tuple[float, float]:
         error, bend = p - target, p * (1 - p)
         gradient = np.array([(error * scores).sum(), error.sum()])
         second = np.array([[(bend * scores**2).sum(), (bend * scores).sum()], [(bend * scores).sum(), bend.sum()]])
-        step = np.linalg.solve(second + 1e-9 * np.eye(2), gradient)
+        step = np.clip(np.linalg.solve(second + 1e-6 * np.eye(2), gradient), -0.2, 0.2)
         slope, intercept = slope - step[0], intercept - step[1]
     return float(slope), float(intercept)
 

@@ -295,6 +295,7 @@ class QuerySpec:
         tables: Physical tables, common table expressions resolved (SQL).
         uses: Physical columns with what is done to them, each once (SQL).
         links: Pairs of `table.column` held equal by ON, USING, WHERE or IN, each in alphabetical order (SQL).
+        faults: Why the statement will not run or will give nothing, a sentence each (SQL).
         constructs: Construct → how often it stands in the statement (SQL).
         language: Of the question, ISO 639-1.
     """
@@ -316,6 +317,7 @@ class QuerySpec:
     placeholders: tuple[str, ...] = ()
     undefined: tuple[str, ...] = ()
     truncated: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
     constructs: Mapping[str, int] = field(default_factory=dict)
     elliptical: bool = False
     language: str = ""

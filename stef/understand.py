@@ -141,7 +141,11 @@ def _spec(record: QueryRecord, parsed: Parsed, calendar: Calendar) -> tuple[Quer
         return None, Reason.NO_SQL, "the log has no question to hold the SQL against"
     variables = {**parsed.variables, **_parameters(record)}
     try:
-        return sql.extract(parsed.tree, calendar=calendar, variables=variables, dialect=parsed.dialect), None, ""
+        return (
+            sql.extract(parsed.tree, calendar=calendar, variables=variables, dialect=parsed.dialect, text=parsed.sql),
+            None,
+            "",
+        )
     except RecursionError:
         return None, Reason.TOO_DEEP, "queries nested deeper than is followed"
 

@@ -16,6 +16,7 @@ from tests.records import CASES, KNOWN, judged, load
 
 FAINT = {
     "columns_beyond",
+    "output_star",
     "sort_shown",
     "unexplained",
     "ungrounded_filter",

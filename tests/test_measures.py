@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stef.evidence.measures import MEASURES
+from stef.sql.extract import extract
+from stef.sql.parse import parse
+from stef.sql.statement import lift
+from stef.timespan import Calendar
 from tests.records import CASES, judged, load
 from tests.sqlcases import spec_of
 
@@ -21,6 +25,14 @@ def test_a_statement_has_the_constructs_of_its_case(case):
     """Each construct is counted as the case says; None says that it is not there."""
     found = spec_of(case["sql"], case.get("dialect")).constructs
     assert case["constructs"] == {name: found.get(name) for name in case["constructs"]}
+
+
+@pytest.mark.parametrize("case", load("faults"))
+def test_a_statement_that_cannot_work_says_why(case):
+    """Exactly the sentences of the case are said: for what its database refuses, and for what gives nothing."""
+    parsed = parse(lift(case["sql"]), dialect=case["dialect"])
+    spec = extract(parsed.tree, calendar=Calendar(), dialect=parsed.dialect, text=parsed.sql)
+    assert case["faults"] == list(spec.faults)
 
 
 def test_each_measure_has_a_case_file():

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from stef.evidence.facts import Facts, Signal
+from stef.evidence.glosses import is_said_otherwise
 from stef.matching import EFFECTS, SELF_DEFEATING
 from stef.names import similarity
 from stef.result import Category, FilterEvidence, Match
@@ -31,7 +32,7 @@ _SAYS: Mapping[Match, tuple[str, str, str]] = MappingProxyType(
 def filters(facts: Facts) -> Iterator[Signal]:
     """Every filter that is not simply matched or benign."""
     for item in facts.alignment.filters:
-        if item.match in _SAYS and not _is_guess(item):
+        if item.match in _SAYS and not _is_guess(item) and not is_said_otherwise(item, facts):
             yield _signal(item)
 
 

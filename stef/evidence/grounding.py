@@ -60,7 +60,8 @@ def unexplained(facts: Facts) -> Iterator[Signal]:
 
 def _met(alignment: Alignment) -> frozenset[str]:
     """Words of the mentions that a condition of the SQL meets, however it puts them."""
-    mentions = [item.asked for item in alignment.filters if item.asked is not None and item.match in _MET]
+    open_ones = [item for item in alignment.filters if item.match is not Match.UNDETERMINED or item.found is not None]
+    mentions = [item.asked for item in open_ones if item.asked is not None and item.match in _MET]
     return frozenset().union(*(stems(f"{asked.text} {asked.column}") for asked in mentions))
 
 

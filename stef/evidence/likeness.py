@@ -20,7 +20,7 @@ COMPARED = {
 
 def words_meant(shown: Shown) -> Iterator[Signal]:
     """A word that in other questions went with a column which this statement does not use."""
-    used = {item for item in shown.items if item[0] == COLUMN}
+    used = sorted(item for item in shown.items if item[0] == COLUMN)
     support: dict[Item, float] = dict.fromkeys(used, 0.0)
     missed: list[tuple[float, float, str, Item]] = []
     for word, text in shown.words.items():
@@ -67,7 +67,7 @@ def similar_uses(shown: Shown) -> Iterator[Signal]:
         return
     yield number("log_similar", similar.strength)
     for name, kind in COMPARED.items():
-        own = {item for item in shown.items if item[0] == kind}
+        own = sorted(item for item in shown.items if item[0] == kind)
         expected = {item: share for item, share in similar.expected.items() if item[0] == kind}
         if own and expected:
             yield number(f"log_similar_{name}", sum(expected.get(item, 0.0) for item in own) / len(own))
@@ -85,7 +85,7 @@ def similar_roles(shown: Shown) -> Iterator[Signal]:
     if similar is None:
         return
     for role in ("projected", "filtered", "aggregated", "ordered", "grouped"):
-        own = {item[2] for item in shown.items if item[0] == ROLE and item[3] == role}
+        own = sorted({item[2] for item in shown.items if item[0] == ROLE and item[3] == role})
         expected: dict[str, float] = {}
         for item, share in similar.expected.items():
             if item[0] == ROLE and item[3] == role:

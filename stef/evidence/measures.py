@@ -34,8 +34,8 @@ MEASURES: tuple[Measure, ...] = (
 _CONSTRUCTS = (
     "text_literal", "number_literal", "equal", "join", "left_join", "count", "count_distinct", "sum", "figure_output",
     "difference", "product", "quotient", "subquery", "order", "group", "descending", "select", "max", "min", "like",
-    "unequal_branches", "contradiction", "odd_comparison", "unbound_extreme", "sorted_single_row", "key_not_shown",
-    "shown_not_key", "unequal", "having", "in_query",
+    "unequal_branches", "odd_comparison", "unbound_extreme", "sorted_single_row", "key_not_shown",
+    "shown_not_key", "unequal", "having",
 )  # fmt: skip
 _MOST = 20.0
 

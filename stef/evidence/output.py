@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from stef.evidence.facts import SURE, Facts, Signal
+from stef.evidence.facts import SURE, Facts, Signal, stems
 from stef.finding import FindingCode
+from stef.spec import Op
+
+_EVERYTHING = re.compile(
+    r"\b(?:all|every|everything|each|details?|information|info|records?|rows?|entries|complete|whole|entire|profile|columns?"
+    r"|data|list|show)\b",
+    re.IGNORECASE,
+)
 
 
 def distinct(facts: Facts) -> Iterator[Signal]:
@@ -59,6 +67,36 @@ def dialect(facts: Facts) -> Iterator[Signal]:
     for item in facts.findings:
         if item.code is FindingCode.DIALECT_MISMATCH:
             yield Signal("foreign_dialect", 1.0, "other", item.detail)
+
+
+def fails(facts: Facts) -> Iterator[Signal]:
+    """What its database would refuse, or answer with nothing: one fault, however many reasons."""
+    for detail in facts.sql.faults:
+        yield Signal("fails", 0.9, "other", detail)
+        return
+
+
+def output_pinned(facts: Facts) -> Iterator[Signal]:
+    """An output column that the statement holds to one value, and that nobody asked to see."""
+    pinned = {item.column.lower() for item in facts.sql.filters if item.op is Op.EQ and not item.aggregate}
+    plain = [] if facts.sql.group_by else [item for item in facts.sql.projections if not item.aggregates]
+    for column in (item.columns[0] for item in plain if len(item.columns) == 1):
+        if column.lower() in pinned and not stems(column) & facts.words:
+            yield Signal("output_pinned", 1.0, "other", f"{column} is put out and has one value only")
+            return
+
+
+def output_star(facts: Facts) -> Iterator[Signal]:
+    """All columns, where the question asks for something."""
+    if any(item.name == "*" for item in facts.sql.projections) and _EVERYTHING.search(facts.texts) is None:
+        yield Signal("output_star", 1.0, "other", "every column is put out, and the question asks for less")
+
+
+def bound_twice(facts: Facts) -> Iterator[Signal]:
+    """A column held equal to two columns of one other table."""
+    if facts.sql.constructs.get("bound_twice"):
+        detail = "a column is held equal to two columns of one other table"
+        yield Signal("bound_twice", 1.0, "wrong_join_grain", detail)
 
 
 def undefined(facts: Facts) -> Iterator[Signal]:

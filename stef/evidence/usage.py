@@ -127,7 +127,7 @@ def resembling(shown: Shown) -> Iterator[Signal]:
 
 def _resemblance(own: Iterable[Item], theirs: Mapping[Item, float]) -> float:
     """Jaccard's, with shares: what both have over what either has."""
-    own = set(own)
+    own = sorted(own)
     shared = sum(theirs.get(item, 0.0) for item in own)
     whole = sum(theirs.values()) + len(own) - shared
     return shared / whole if whole > 0 else 0.0

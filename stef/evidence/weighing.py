@@ -27,7 +27,19 @@ from stef.evidence.grounding import (
 from stef.evidence.grouping import grain, grouping, ungrouped
 from stef.evidence.learned import learned
 from stef.evidence.measures import measured
-from stef.evidence.output import columns_beyond, columns_fewer, columns_more, dialect, distinct, truncated, undefined
+from stef.evidence.output import (
+    bound_twice,
+    columns_beyond,
+    columns_fewer,
+    columns_more,
+    dialect,
+    distinct,
+    fails,
+    output_pinned,
+    output_star,
+    truncated,
+    undefined,
+)
 from stef.evidence.ranking import limit_below, limit_count, limit_unasked, order_missing, ordering, sort_shown, unranked
 from stef.result import Evidence, JudgeReason, Weighed
 from stef.weights import Weights
@@ -58,7 +70,11 @@ CHECKS: tuple[Check, ...] = (
     columns_more,
     columns_fewer,
     columns_beyond,
+    output_pinned,
+    output_star,
+    bound_twice,
     dialect,
+    fails,
     undefined,
     truncated,
     sort_shown,

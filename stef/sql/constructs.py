@@ -12,6 +12,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from stef.names import tokens
+from stef.sql.unrunnable import conjuncts
 
 _COUNTED: Mapping[type[exp.Expr], str] = MappingProxyType(
     {
@@ -25,15 +26,15 @@ _COUNTED: Mapping[type[exp.Expr], str] = MappingProxyType(
 _COMPARISONS = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _EXTREMES = (exp.Max, exp.Min)
 _KEYS = frozenset({"id", "code", "key", "no", "number"})
-_MOST_CONJUNCTS = 200
 
 
 def constructs(tree: exp.Query, nodes: Sequence[exp.Expr]) -> dict[str, int]:
     """Construct → how often it stands in a statement; what is not there is absent.
 
     Beside plain counts: `unequal_branches` (a set operation of selects with different widths: refused by every
-    database), `contradiction` (one column is to equal two values at once), `odd_comparison` (a column against another
-    one that a query gives, with no word in common), `unbound_extreme` (the maximum of some rows, compared with all).
+    database), `bound_twice` (one column is held equal to two of one other source), `odd_comparison` (a column against
+    another one that a query gives, with no word in common), `unbound_extreme` (the maximum of some rows, compared with
+    all).
     """
     found: Counter[str] = Counter()
     for node in nodes:
@@ -63,7 +64,7 @@ def _special(node: exp.Expr) -> Mapping[str, int]:
         case exp.SetOperation():
             return {"unequal_branches": _unequal(node)}
         case exp.Select():
-            return {"contradiction": _contradictions(node)}
+            return {"bound_twice": _bound_twice(node)}
     return _against_query(node) if isinstance(node, _COMPARISONS) else {}
 
 
@@ -94,31 +95,20 @@ def _unequal(node: exp.SetOperation) -> int:
     return int(len(widths) > 1 and None not in sides)
 
 
-def _contradictions(node: exp.Select) -> int:
-    """Columns that a select's own WHERE wants to equal two different values."""
+def _bound_twice(node: exp.Select) -> int:
+    """Columns that a select holds equal to two columns of one other source: one of them is mostly a slip."""
     where = node.args.get("where")
-    if where is None:
-        return 0
-    wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for item in _conjuncts(where.this):
-        if isinstance(item, exp.EQ) and isinstance(item.this, exp.Column) and isinstance(item.expression, exp.Literal):
-            wanted[item.this.table.lower(), item.this.name.lower()].add(item.expression.name)
-    return sum(len(values) > 1 for values in wanted.values())
-
-
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """Conditions joined by AND, the first two hundred."""
-    found: list[exp.Expr] = []
-    waiting = [node]
-    while waiting and len(found) < _MOST_CONJUNCTS:
-        item = waiting.pop()
-        if isinstance(item, exp.And):
-            waiting += [item.this, item.expression]
-        elif isinstance(item, exp.Paren):
-            waiting.append(item.this)
-        else:
-            found.append(item)
-    return found
+    parts = [join.args["on"] for join in node.args.get("joins") or [] if join.args.get("on") is not None]
+    if where is not None:
+        parts.append(where.this)
+    held: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for item in (found for part in parts for found in conjuncts(part)):
+        left, right = item.args.get("this"), item.args.get("expression")
+        if isinstance(item, exp.EQ) and isinstance(left, exp.Column) and isinstance(right, exp.Column):
+            for one, other in ((left, right), (right, left)):
+                if one.table and other.table and one.table.lower() != other.table.lower():
+                    held[one.table.lower(), one.name.lower(), other.table.lower()].add(other.name.lower())
+    return sum(len(names) > 1 for names in held.values())
 
 
 def _against_query(node: exp.Expr) -> Mapping[str, int]:
@@ -150,5 +140,5 @@ def _filtered(node: exp.Select) -> set[str]:
     where = node.args.get("where")
     if where is None:
         return set()
-    conditions = [item for item in _conjuncts(where.this) if not item.find(exp.Query)]
+    conditions = [item for item in conjuncts(where.this) if not item.find(exp.Query)]
     return {column.name.lower() for item in conditions for column in item.find_all(exp.Column)}

@@ -31,11 +31,13 @@ from stef.sql.keys import group_keys, order_key, order_keys
 from stef.sql.limits import joined, limit_of, limit_of_rank, limit_of_rownum
 from stef.sql.nodes import every, shallow
 from stef.sql.predicates import conditions
+from stef.sql.quoted import texts_for_names
 from stef.sql.reading import Place, Reading
 from stef.sql.setops import branches_of, combine
 from stef.sql.sources import Sources
 from stef.sql.subqueries import absent, against_query, chosen_rows
 from stef.sql.targets import Names, target
+from stef.sql.unrunnable import unrunnable
 from stef.sql.uses import note_membership, note_uses
 from stef.timespan import Calendar
 
@@ -48,7 +50,12 @@ _CLAUSES = (
 
 
 def extract(
-    tree: exp.Query, *, calendar: Calendar, variables: Mapping[str, str] | None = None, dialect: str = ""
+    tree: exp.Query,
+    *,
+    calendar: Calendar,
+    variables: Mapping[str, str] | None = None,
+    dialect: str = "",
+    text: str = "",
 ) -> QuerySpec:
     """Read what a statement asks for.
 
@@ -57,16 +64,19 @@ def extract(
         calendar: For clock functions.
         variables: SQL text of SET and DECLARE values and of logged parameters, by lower-case name.
         dialect: That read the tree.
+        text: The statement as written.
 
     Raises:
         RecursionError: It is nested too deep.
     """
+    texts_for_names(tree, dialect)
     spec = _Walk(calendar, variables or {}, dialect).spec(tree)
     nodes = every(tree)
     return replace(
         spec,
         undefined=undefined(nodes, dialect),
         truncated=truncated(nodes, dialect),
+        faults=unrunnable(nodes, text, dialect),
         constructs=constructs(tree, nodes),
     )
 
