@@ -68,6 +68,20 @@ class Forest:
         return total + sum(parts), found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """One feature with what it did to the probability.
+
+    Attributes:
+        value: Of the feature; None where it could not be taken.
+        log_odds: What it added; below 0 it speaks against the statement.
+    """
+
+    feature: str
+    value: float | None
+    log_odds: float
+
+
 def forest(content: Mapping[str, Any]) -> Forest:
     """A forest from its plain form: `[value]` is a leaf, `[value, feature, bound, left, right, absent]` a question."""
     return Forest(

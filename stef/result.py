@@ -16,6 +16,7 @@ from annotated_types import Interval as Within
 from pydantic import TypeAdapter
 
 from stef.finding import Finding
+from stef.forest import Weighed
 from stef.spec import Filter, QuerySpec
 
 RESULT_VERSION = 1
@@ -280,20 +281,6 @@ class Specs:
     sql: QuerySpec | None = None
     question: QuerySpec | None = None
     expansion: QuerySpec | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
-    """One feature with what it did to the probability.
-
-    Attributes:
-        value: Of the feature; None where it could not be taken.
-        log_odds: What it added; below 0 it speaks against the statement.
-    """
-
-    feature: str
-    value: float | None
-    log_odds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

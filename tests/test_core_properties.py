@@ -252,7 +252,8 @@ def test_p_offline_is_a_probability_and_every_feature_is_bounded(asked, sql):
     )
     found = gather(facts, KNOWN.weights)
     assert 0 < found.p_offline < 1
-    assert all(0 <= value <= 2 for value in found.features.values())
+    assert all(-20 <= value <= 20 for value in found.features.values())
+    assert all(0 <= found.features.get(name, 0) <= 2 for name in KNOWN.weights.terms)
 
 
 @pytest.mark.parametrize("unit", [Unit.MONTH, Unit.QUARTER])

@@ -88,7 +88,10 @@ def output_pinned(facts: Facts) -> Iterator[Signal]:
 
 def output_star(facts: Facts) -> Iterator[Signal]:
     """All columns, where the question asks for something."""
-    if any(item.name == "*" for item in facts.sql.projections) and _EVERYTHING.search(facts.texts) is None:
+    if (
+        any(item.name == "*" and not item.aggregates for item in facts.sql.projections)
+        and _EVERYTHING.search(facts.texts) is None
+    ):
         yield Signal("output_star", 1.0, "other", "every column is put out, and the question asks for less")
 
 

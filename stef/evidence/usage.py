@@ -24,6 +24,8 @@ _COMPARED = {
 
 def usual(shown: Shown) -> Iterator[Signal]:
     """How usual its columns, tables and links are, as logarithms of their shares; and how many are hardly known."""
+    if shown.view.size <= 0:
+        return
     for name, items in (("column", _columns(shown)), ("table", _tables(shown)), ("link", list(shown.links))):
         yield from _summary(f"log_usual_{name}", [_rarity(shown, item) for item in items])
     columns = [shown.view.used(item) for item in _columns(shown)]
@@ -67,6 +69,8 @@ def fitting(shown: Shown) -> Iterator[Signal]:
     The log-odds that a question with these words uses a thing: its share, and for each word how much more often it
     comes with the word. What is left out is compared with what is used.
     """
+    if shown.view.size <= 0:
+        return
     lifts, best = _lifts(shown)
     for name, items in (("column", _columns(shown)), ("table", _tables(shown))):
         if not items:

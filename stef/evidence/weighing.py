@@ -41,7 +41,8 @@ from stef.evidence.output import (
     undefined,
 )
 from stef.evidence.ranking import limit_below, limit_count, limit_unasked, order_missing, ordering, sort_shown, unranked
-from stef.result import Evidence, JudgeReason, Weighed
+from stef.forest import Weighed
+from stef.result import Evidence, JudgeReason
 from stef.weights import Weights
 
 CHECKS: tuple[Check, ...] = (

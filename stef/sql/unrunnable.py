@@ -162,7 +162,11 @@ def _is_nested(node: exp.AggFunc) -> bool:
     """Whether an aggregate stands in another one of the same select; windows apart."""
     outer = node.find_ancestor(exp.AggFunc, exp.Select, exp.Window)
     windows = exp.Window | exp.WithinGroup
-    return isinstance(outer, exp.AggFunc) and not isinstance(node.parent, windows) and not isinstance(outer.parent, windows)
+    return (
+        isinstance(outer, exp.AggFunc)
+        and not isinstance(node.parent, windows)
+        and not isinstance(outer.parent, windows)
+    )
 
 
 def _aggregate_in(where: exp.Where) -> exp.Expr | None:
