@@ -162,13 +162,21 @@ def _by_members(mentions: Sequence[Mention], filters: Sequence[Filter], comparer
 
 def _spread(asked: Filter, filters: Sequence[Filter], comparer: Comparer) -> list[Filter]:
     """The conditions that hold the members of a list that was asked for; [] when one has none."""
-    hits = [next((item for item in filters if comparer.says(part, item)), None) for part in members(asked)]
-    used = [item for item in hits if item is not None]
-    return used if len(used) == len(hits) else []
+    used: list[Filter] = []
+    for part in members(asked):
+        hit = next((item for item in filters if comparer.says(part, item)), None)
+        if hit is None:
+            return []
+        used.append(hit)
+    return used
 
 
 def _gathered(found: Filter, mentions: Sequence[Mention], comparer: Comparer) -> list[Mention]:
     """The mentions that a list of the SQL holds; [] when a member was not asked for."""
-    hits = [next((item for item in mentions if comparer.says(item.filter, part)), None) for part in members(found)]
-    used = [item for item in hits if item is not None]
-    return used if len(used) == len(hits) else []
+    used: list[Mention] = []
+    for part in members(found):
+        hit = next((item for item in mentions if comparer.says(item.filter, part)), None)
+        if hit is None:
+            return []
+        used.append(hit)
+    return used

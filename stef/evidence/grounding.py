@@ -133,9 +133,11 @@ def ungrounded_values(facts: Facts) -> Iterator[Signal]:
     text = fold(facts.texts)
     words = stems(facts.texts)
     for item in _open_filters(facts):
-        for value in values_of(item) if item.op in _VALUED else ():
-            if not _is_said(value, text, words):
-                yield Signal("ungrounded_value", 0.5, "wrong_value", f"no text has the value of {item}")
+        unsaid = [value for value in values_of(item) if not _is_said(value, text, words)] if item.op in _VALUED else []
+        if unsaid:
+            yield from [Signal("ungrounded_value", 0.5, "wrong_value", f"no text has the value of {item}")] * len(
+                unsaid
+            )
 
 
 def _is_said(value: Value, text: str, words: frozenset[str]) -> bool:

@@ -11,8 +11,9 @@ from stef.evidence.naming import Words
 from stef.values import Number, Text, fold
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
-# `population > 1000`, `city = 'Turku'`: a condition as somebody writes it down.
-_CONDITION = re.compile(r"([A-Za-z_`][\w` ]*?)\s*(=|>=|<=|>|<|!=)\s*('[^']*'|\"[^\"]*\"|[\d.]+)")
+# `population > 1000`, `city = 'Turku'`: a condition as somebody writes it down. Bounded, or else a long text without an
+# operator is scanned from each of its words to its end.
+_CONDITION = re.compile(r"([A-Za-z_`][\w` ]{0,80}?)\s{0,9}(=|>=|<=|>|<|!=)\s*('[^']*'|\"[^\"]*\"|[\d.]+)")
 _FORMULA = re.compile(
     r"\b(?:max|min|sum|count|avg|divide|subtract|multiply)\s*\(\s*(?:distinct\s+)?([^()]*)", re.IGNORECASE
 )

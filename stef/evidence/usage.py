@@ -16,6 +16,8 @@ from stef.evidence.shown import TRACE, Shown, number
 _LEAST_SHARE = 0.002
 # Questions that a word is thought to have been in with average columns, before it was counted.
 _DOUBT = 2.0
+# Tables and columns of a statement that are looked up two by two; a statement with more names more than anybody reads.
+_MOST_TOGETHER = 60
 _COMPARED = {
     "tables": TABLE, "columns": COLUMN, "links": LINK, "roles": ROLE, "figures": FIGURE, "shape": SHAPE,
     "values": VALUE,
@@ -107,7 +109,8 @@ def _lifts(shown: Shown) -> tuple[Mapping[Item, float], Mapping[Item, float]]:
 def together(shown: Shown) -> Iterator[Signal]:
     """How often other questions use its columns, and its tables, two by two in one statement."""
     for name, items in (("columns", _columns(shown)), ("tables", _tables(shown))):
-        pairs = [(one, other) for place, one in enumerate(items) for other in items[:place]]
+        some = items[:_MOST_TOGETHER]
+        pairs = [(one, other) for place, one in enumerate(some) for other in some[:place]]
         yield from _summary(f"log_together_{name}", [shown.view.together(*pair) for pair in pairs])
 
 

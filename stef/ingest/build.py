@@ -72,6 +72,9 @@ def _name(name: str, value: object) -> str | None:
     return str(value).strip() or None
 
 
+_YEARS = range(1900, 2200)
+
+
 def _moment(name: str, value: object) -> datetime | None:
     if isinstance(value, datetime):
         return value
@@ -82,7 +85,8 @@ def _moment(name: str, value: object) -> datetime | None:
         raise rejected(
             Rejection.WRONG_TYPE, f"{name}: found {kind(value)} that is no time; allowed: ISO 8601 or an epoch"
         )
-    return found
+    # A clock that was never set (Go's zero time is in the year 1) says nothing.
+    return found if found.year in _YEARS else None
 
 
 def _object(name: str, value: object) -> dict[str, object] | None:

@@ -37,12 +37,15 @@ def constructs(tree: exp.Query, nodes: Sequence[exp.Expr]) -> dict[str, int]:
     all).
     """
     found: Counter[str] = Counter()
+    firsts: dict[int, exp.Expr] = {}
     for node in nodes:
         name = _COUNTED.get(type(node))
         if name is not None:
             found[name] += 1
         found.update(_special(node))
-    top = _first_select(tree)
+        if isinstance(node, exp.SetOperation):
+            found["unequal_branches"] += _unequal(node, firsts)
+    top = _first_select(tree, firsts)
     if top is not None:
         found.update(_outputs(top))
     return {name: count for name, count in sorted(found.items()) if count}
@@ -53,6 +56,8 @@ def _special(node: exp.Expr) -> Mapping[str, int]:
     match node:
         case exp.Literal():
             return {"text_literal" if node.is_string else "number_literal": 1}
+        case exp.National() | exp.RawString() | exp.UnicodeString():
+            return {"text_literal": 1}
         case exp.Count() if isinstance(node.this, exp.Distinct):
             return {"count_distinct": 1}
         case exp.Join() if (node.args.get("side") or "").upper() == "LEFT":
@@ -61,8 +66,6 @@ def _special(node: exp.Expr) -> Mapping[str, int]:
             return {"descending": 1}
         case exp.Subquery() if not isinstance(node.parent, exp.From | exp.Join):
             return {"subquery": 1}
-        case exp.SetOperation():
-            return {"unequal_branches": _unequal(node)}
         case exp.Select():
             return {"bound_twice": _bound_twice(node)}
     return _against_query(node) if isinstance(node, _COMPARISONS) else {}
@@ -83,14 +86,19 @@ def _outputs(top: exp.Select) -> Mapping[str, int]:
     }
 
 
-def _first_select(tree: exp.Expr) -> exp.Select | None:
-    while isinstance(tree, exp.SetOperation | exp.Subquery):
+def _first_select(tree: exp.Expr, known: dict[int, exp.Expr]) -> exp.Select | None:
+    """The leftmost select; `known` keeps what is passed on the way, for a union of a thousand is a thousand deep."""
+    passed = []
+    while isinstance(tree, exp.SetOperation | exp.Subquery) and id(tree) not in known:
+        passed.append(id(tree))
         tree = tree.this
+    tree = known.get(id(tree), tree)
+    known.update(dict.fromkeys(passed, tree))
     return tree if isinstance(tree, exp.Select) else None
 
 
-def _unequal(node: exp.SetOperation) -> int:
-    sides = [_first_select(node.this), _first_select(node.expression)]
+def _unequal(node: exp.SetOperation, known: dict[int, exp.Expr]) -> int:
+    sides = [_first_select(node.this, known), _first_select(node.expression, known)]
     widths = {len(side.expressions) for side in sides if side is not None and not side.is_star}
     return int(len(widths) > 1 and None not in sides)
 

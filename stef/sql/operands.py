@@ -30,7 +30,7 @@ def value_of(node: exp.Expr, place: Place, reading: Reading) -> Value:
     """Read the right side of a condition."""
     node = node.unnest() if isinstance(node, exp.Paren) else node
     match node:
-        case exp.National():
+        case exp.National() | exp.RawString() | exp.UnicodeString():
             return Text(node.name)
         case exp.Literal():
             number = None if node.is_string else decimal(node.name)

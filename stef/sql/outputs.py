@@ -78,5 +78,7 @@ def projection(node: exp.Expr, names: Names, inside: list[Aggregation]) -> Proje
         behind = target(inner, names)
         if behind is not None and behind.aggregate:
             functions = (behind.aggregate,)
-    name = node.alias_or_name or (columns[0] if len(columns) == 1 and not functions else "")
+    # A function that sqlglot does not know gives its name, in letters that mean nothing.
+    given = node.alias or (inner.name.lower() if isinstance(inner, exp.Anonymous) else node.name)
+    name = given or (columns[0] if len(columns) == 1 and not functions else "")
     return Projection(name=name, columns=columns, aggregates=functions, text=shown(node))

@@ -26,8 +26,9 @@ _MAX_CASES = 5_000
 _CHAIN = re.compile(r"(?:\[[^\[\]]{0,40}\]\s{0,9}){100}")  # a[1][1][1]…
 # Each statement of a text is parsed.
 _MAX_STATEMENTS = 500
-# Texts of this length (characters) are tried in two dialects only: a broken one would cost seconds.
-_LONG = 50_000
+# Characters that are read at most while dialects are tried one after the other; two are tried in any case. A broken
+# text of fifty thousand would cost seconds.
+_MOST_TRIED = 40_000
 _CLIENT = re.compile(
     r"""\A\s*(?:(?:USE|GO|SET|DECLARE|PRAGMA|ALTER\s+SESSION|DELIMITER|PROMPT|SHOW\s+WARNINGS)\b|\\\w+\b)""",
     re.IGNORECASE,
@@ -187,7 +188,7 @@ def _with_finding(known: Parsed, code: FindingCode, detail: str) -> Parsed:
 def _first_that_parses(texts: list[str], codes: list[str], named: str | None) -> tuple[list[exp.Expr], str] | Reason:
     """Parse in the logged dialect; only if there is none, or it fails, in others."""
     whole = ";\n".join(codes)
-    for dialect in islice(_tried(named, whole), None if len(whole) < _LONG else 2):
+    for dialect in islice(_tried(named, whole), max(2, _MOST_TRIED // (len(whole) + 1))):
         try:
             return [_one(text, dialect) for text in texts], dialect
         except RecursionError:

@@ -64,6 +64,7 @@ _PROSE_END = re.compile(
 _ENGLISH = re.compile(
     r"""\A\s*(?:
         with\ (?:this|that|the|these|your|regards?|respect|all|no|my|a|an)\b
+            (?!\s*(?:\([^()]*\)\s*)?as\s*(?:(?:not\s+)?materialized\s*)?\()   # `with a as (` is SQL in any case
       | from\ (?:the|this|what|your|a|an|my)\b
       | show\ (?:me|that)\b
       | set\ (?:the|up)\b

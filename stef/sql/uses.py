@@ -130,6 +130,8 @@ def _in_sight(qualifier: str, names: Names) -> bool:
     """Whether a qualifier names a source of the query or of one around it; else it is a record, or undefined."""
     wanted, scope = qualifier.lower(), names
     while True:
+        if wanted in scope.relations:
+            return True
         for alias, relation in scope.relations.items():
             if wanted in {alias, alias.rpartition(".")[2]} or wanted == relation.table.lower():
                 return True

@@ -18,7 +18,9 @@ def limits(sheet: Sheet) -> tuple[Limit | None, list[OrderKey]]:
     """The first cap on rows, and the order that it goes by."""
     for payload, match in sheet.find(Section.LIMIT):
         amount = amount_of(sheet, match, "n")
-        if amount is None or not isinstance(amount.value, Number) or amount.value.value % 1 or amount.value.unit:
+        if amount is None or not isinstance(amount.value, Number) or amount.value.unit:
+            continue
+        if amount.value.value != amount.value.value.to_integral_value():
             continue
         text, span = sheet.source(*match.span()), sheet.span(*match.span())
         limit = Limit(count=int(amount.value.value), certainty=0.85, text=text, span=span)

@@ -128,7 +128,7 @@ class Sheet:
 
     def behind(self, place: int, *, over: frozenset[str] = frozenset()) -> Item | None:
         """The part right behind a place, some function words passed over."""
-        for item in self.parts(place, len(self.line)):
+        for item in self._parts(place, len(self.line)):
             if isinstance(item, Item):
                 return item
             if item not in over:

@@ -19,7 +19,7 @@ _LITERAL = re.compile(
     r"(?<![\w.-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}(?:[t ]\d{1,2}:\d{2}(?::\d{2})?)?|\d{1,2}([-/.])\d{1,2}\2\d{4}"
     r"|\d{1,2}/\d{4}|\d{4}[-/](?:0[1-9]|1[0-2]))(?![\d-])"
 )
-_QUARTER = re.compile(r"(?<![\w])(?:q([1-4])[ -/]?(\d{4})|(\d{4})[ -/]?q([1-4]))(?!\d)")
+_QUARTER = re.compile(r"(?<![\w])(?:q([1-4])[ -/]?([1-9]\d{3})|([1-9]\d{3})[ -/]?q([1-4]))(?!\d)")
 _HALF = 6
 _MOST = Decimal(100_000)
 
@@ -42,6 +42,8 @@ def _literal(text: str) -> Interval | None:
     moment = parse_moment(text)
     if moment is not None:
         return moment.span
+    if text[:4].isdigit():  # the year stands first, and it is no date all the same: hour 24, a second 60, year 9999
+        return None
     parts = [int(part) for part in re.split(r"[-/.]", text)]
     try:
         start = datetime(parts[-1], parts[-2], parts[0] if len(parts) == 3 else 1)  # noqa: DTZ001 - naive by contract
@@ -51,7 +53,7 @@ def _literal(text: str) -> Interval | None:
 
 
 def _part(number: int, months: int, count: int) -> Interval:
-    start = shift(datetime(number, 1, 1), Unit.MONTH, months * (count - 1))  # noqa: DTZ001 - naive by contract
+    start = shift(datetime(max(number, 1), 1, 1), Unit.MONTH, months * (count - 1))  # noqa: DTZ001 - naive by contract
     return Interval(start, shift(start, Unit.MONTH, months))
 
 
