@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 from evidence_signals import FOLDS, Items, features, folds, knowledge, read, record_of
-from train_offline import Score, Table, chosen, figures, grown, scores_of, start, table, trees
+from train_offline import Score, Table, chosen, figures, grown, scores_of, start, table
 
 from stef.apprules import NO_RULES
 from stef.catalogue import Learners, Where, observe
@@ -56,10 +56,10 @@ def scored(made: Table, other: np.ndarray, parts: np.ndarray, most: int) -> tupl
     for part in range(FOLDS):
         rest, unseen = np.flatnonzero(parts != part), np.flatnonzero(parts == part)
         columns = chosen(made, rest, most)
-        models = [grown(made, rest, columns, 0, trees())]
+        models = [grown(made, rest, columns, 0)]
         base = start(made, rest)
         own[unseen] = scores_of(made, models, unseen, columns) + made.linear[unseen] + base
-        moved = Table(made.items, other, made.names, made.labels, made.linear, made.questions, made.scale)
+        moved = Table(made.items, other, made.names, made.labels, made.linear, made.questions, made.scale, made.rounds)
         theirs[unseen] = scores_of(moved, models, unseen, columns) + made.linear[unseen] + base
     return own, theirs
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from stef.cli import main
-from stef.result import Outcome, from_json
+from stef.result import Outcome, Verdict, from_json
 
 GOOD = {
     "event_id": "good",
@@ -67,7 +67,8 @@ def test_score_reads_standard_input_and_gzip(stef, tmp_path):
     process = start(tmp_path, "score", "--json", stdin=subprocess.PIPE)
     piped, said = process.communicate(lines(GOOD), timeout=60)
     assert 0 == process.returncode, said
-    assert [100, 100] == [packed[0].phi, from_json(piped).phi]
+    assert packed[0].phi == from_json(piped).phi
+    assert Verdict.CORRECT is packed[0].judge.verdict
 
 
 def test_score_prints_a_table_for_people(stef):
@@ -107,7 +108,7 @@ def test_bad_lines_cost_no_good_record(stef):
     done = stef("score", "--json", text=log)
     found = {item.event_id: item for item in results(done)}
     assert 5 == done.exit_code
-    assert [100, 100, 100] == [found[name].phi for name in ("good", "null byte", "last")]
+    assert {Verdict.CORRECT} == {found[name].judge.verdict for name in ("good", "null byte", "last")}
     assert ["too_large", "too_deep"] == [found[name].reason for name in ("large", "deep")]
     assert Outcome.FAILED not in {item.outcome for item in found.values()}
     assert 3 == done.stderr.count(", byte ")
@@ -168,7 +169,7 @@ def test_explain_takes_a_record_from_the_command_line(stef):
     """Question and SQL in, both specs, the evidence and the arithmetic out."""
     done = stef("explain", "--question", GOOD["question"], "--sql", GOOD["sql"])
     assert 0 == done.exit_code
-    for part in ("Split", "harbour", "matched", "FULL", "CORRECT", "100"):
+    for part in ("Split", "harbour", "matched", "FULL", "What weighed most", "log-odds", "CORRECT", "Φ = B × 10 × Γ"):
         assert part in done.stdout
 
 
