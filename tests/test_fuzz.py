@@ -19,7 +19,7 @@ from stef.understand import understand
 from tests.records import KNOWN
 
 # Seconds of processor time; each of the texts below took from 2 to 18 once, and takes less than 0.5.
-_MOST = 1.5
+_MOST = 4.0
 _LIST = ", ".join(str(number) for number in range(3000))
 _LARGE = {
     "a list of thousands that no text says": f"SELECT COUNT(*) FROM vans HAVING km IN ({_LIST})",
