@@ -116,12 +116,7 @@ async def wired(
     async with AsyncExitStack() as stack:
         metrics = Metrics()
         metrics.build(__version__)
-        store = None
-        if any(isinstance(sink, StoreOut) for sink in consumer.sinks):
-            store = stack.enter_context(
-                Store.open(settings.store, raw_days=settings.raw_days, learning=learning(settings))
-            )
-            store.prune_raw()
+        store = _store(consumer, settings, stack)
         catalogues = pinned(settings, store)
         metrics.catalogue(0 if catalogues is None else catalogues.questions)
         source = open_source(consumer, store)
@@ -144,11 +139,24 @@ async def wired(
             on_flush=on_flush,
         )
         opened.pop_all()
-        address = None
-        if settings.http:
-            exporter = Exporter(metrics, settings.http, alive=lambda: loop.alive, ready=lambda: loop.ready)
-            address = stack.enter_context(exporter).address
-        yield Running(loop=loop, store=store, metrics=metrics, address=address)
+        yield Running(loop=loop, store=store, metrics=metrics, address=_exported(loop, settings, stack))
+
+
+def _store(consumer: Consumer, settings: Settings, stack: AsyncExitStack) -> Store | None:
+    """The store that the consumer writes to, old raw messages forgotten."""
+    if not any(isinstance(sink, StoreOut) for sink in consumer.sinks):
+        return None
+    store = stack.enter_context(Store.open(settings.store, raw_days=settings.raw_days, learning=learning(settings)))
+    store.prune_raw()
+    return store
+
+
+def _exported(loop: Loop, settings: Settings, stack: AsyncExitStack) -> tuple[str, int] | None:
+    """Where the loop's metrics and health are served; None when nobody asked for it."""
+    if not settings.http:
+        return None
+    exporter = Exporter(loop.metrics, settings.http, alive=lambda: loop.alive, ready=lambda: loop.ready)
+    return stack.enter_context(exporter).address
 
 
 async def run(
