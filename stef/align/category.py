@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stef.align.comparer import WRONG, Comparer
 from stef.align.leftover import coded, unasked, undetermined_code, unmet
 from stef.align.mentions import mentions
+from stef.align.otherwise import settled
 from stef.align.pairing import pair
 from stef.align.parts import joined_periods
 from stef.align.words import Texts
@@ -28,11 +29,12 @@ def align(asked: Texts, sql: QuerySpec, rules: AppRules, calendar: Calendar) -> 
         calendar: The record's clock, for spans that end "now".
     """
     comparer = Comparer.of(asked, rules, calendar, sql)
-    pairs = pair(mentions(asked, comparer), joined_periods(sql.filters), comparer)
+    told_of = mentions(asked, comparer)
+    pairs = settled(pair(told_of, joined_periods(sql.filters), comparer), told_of, asked, comparer)
     codes = tuple(coded(pairs.mentions, pairs.filters, comparer))
     told, taken = [mention for mention, _ in codes], [found for _, found in codes]
     # Absent from the SQL, what the expansion introduced is no fault.
-    missing = tuple(unmet(item, sql) for item in pairs.mentions if not item.introduced and item not in told)
+    missing = tuple(unmet(item) for item in pairs.mentions if not item.introduced and item not in told)
     extra = tuple(unasked(item, comparer) for item in pairs.filters if item not in taken)
     evidence = (*pairs.evidence, *(undetermined_code(*code) for code in codes), *missing, *extra)
     found = category(evidence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stef.align.comparer import REQUIRED, Comparer
-from stef.align.mentions import interprets
+from stef.align.mentions import explanations, interprets
 from stef.align.words import Texts
 from stef.apprules import AppRules
 from stef.result import Drift, Expansion, ExpansionChange, Match
@@ -20,7 +20,7 @@ def check_expansion(asked: Texts, rules: AppRules, calendar: Calendar) -> Expans
     comparer = Comparer.of(asked, rules, calendar)
     mine = [item for item in asked.question.filters if item.certainty >= REQUIRED]
     theirs = [item for item in asked.expansion.filters if item.certainty >= REQUIRED]
-    changes = [_change(item, theirs, comparer) for item in mine]
+    changes = [_change(item, theirs, asked.expansion_text, comparer) for item in mine]
     taken = [change.expansion for change in changes]
     new = [item for item in theirs if item not in taken and not _is_said(item, asked, comparer)]
     added = [ExpansionChange(drift=Drift.ADDED, expansion=item) for item in new]
@@ -33,11 +33,14 @@ def _is_said(item: Filter, asked: Texts, comparer: Comparer) -> bool:
     return said or interprets(item, asked, comparer)
 
 
-def _change(item: Filter, theirs: Sequence[Filter], comparer: Comparer) -> ExpansionChange:
+def _change(item: Filter, theirs: Sequence[Filter], text: str, comparer: Comparer) -> ExpansionChange:
     for other in theirs:
         found = comparer.held(item, other)
         if found is not None and found.match in {Match.MATCHED, Match.UNDETERMINED}:
             return ExpansionChange(drift=Drift.PRESERVED, question=item, expansion=other)
+    meant = next(iter(explanations(item, theirs, text)), None)
+    if meant is not None:
+        return ExpansionChange(drift=Drift.PRESERVED, question=item, expansion=meant)
     changed = next((other for other in theirs if comparer.contradicts(item, other)), None)
     if changed is not None:
         return ExpansionChange(drift=Drift.CHANGED, question=item, expansion=changed)

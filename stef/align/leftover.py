@@ -9,25 +9,21 @@ from stef.align.mentions import Mention
 from stef.align.pairing import is_let_in
 from stef.matching.contents import is_code_for_label
 from stef.matching.periods import is_clock
-from stef.names import stems, tokens
+from stef.names import tokens
 from stef.result import FilterEvidence, Match
-from stef.spec import Effect, Filter, Op, QuerySpec
-from stef.values import Placeholder, Text
+from stef.spec import Effect, Filter, Op
+from stef.values import Placeholder, Text, fold
 
 # A match that rests on words and not on a reading.
 _BY_WORDS = 0.6
 
 
-def unmet(item: Mention, sql: QuerySpec) -> FilterEvidence:
+def unmet(item: Mention) -> FilterEvidence:
     """A mention that no condition answers."""
     asked = item.filter
     if not item.required:
         note = "perhaps no condition"
         return FilterEvidence(match=Match.UNDETERMINED, asked=asked, certainty=asked.certainty, note=note)
-    where = _spoken_of(asked, sql) if asked.implied_column and asked.op is Op.EQ else ""
-    if where:
-        note = f"the SQL speaks of it in {where}"
-        return FilterEvidence(match=Match.MATCHED, asked=asked, required=True, certainty=_BY_WORDS, note=note)
     certainty = 0.9 * asked.certainty if is_clock(asked.value) else asked.certainty
     return FilterEvidence(match=Match.MISSING, asked=asked, required=True, certainty=certainty)
 
@@ -54,23 +50,18 @@ def coded(
 def _is_code(item: Filter) -> bool:
     if item.op is not Op.EQ or item.effect is not Effect.EFFECTIVE or not isinstance(item.value, Text):
         return False
-    return len(item.value.raw) <= _MOST_CODE and item.value.raw.isupper() and bool(_CODED & set(tokens(item.column)))
+    return len(item.value.raw) <= _MOST_CODE and item.value.raw.isupper() and _holds_codes(item.column)
+
+
+def _holds_codes(column: str) -> bool:
+    """Also where a name runs together: `countrycode`."""
+    return bool(_CODED & set(tokens(column))) or fold(column).endswith("code")
 
 
 def undetermined_code(mention: Mention, found: Filter) -> FilterEvidence:
     """Nobody says what the code means: neither met nor missing."""
     note = "a code against a label"
     return FilterEvidence(match=Match.UNDETERMINED, asked=mention.filter, found=found, certainty=0.5, note=note)
-
-
-def _spoken_of(item: Filter, sql: QuerySpec) -> str:
-    """The table or column that a status word is about ("returned" – `returns`, "resolved" – `resolved_at`), or ""."""
-    if not isinstance(item.value, Text):
-        return ""
-    wanted = stems(item.value.raw)
-    names = [table.rpartition(".")[2] for table in sql.tables] + [found.column for found in sql.filters]
-    names += [column for shown in sql.projections for column in shown.columns]
-    return next((name for name in names if wanted and wanted <= stems(name)), "")
 
 
 def unasked(item: Filter, comparer: Comparer) -> FilterEvidence:

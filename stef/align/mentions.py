@@ -11,15 +11,19 @@ from stef.align.words import Texts
 from stef.matching.presence import ABSENT
 from stef.names import stem, stems
 from stef.spec import Filter
-from stef.values import Number, Text
+from stef.values import Many, Null, Number, Text
 
 # Below this a mention is a guess that nobody else makes.
 _GUESS = 0.3
-_VERBS = r"(?:refers?\s+to|means?|stands?\s+for|is\s+defined\s+as|denotes?|indicates?|represents?|i\.e\.)"
+_VERBS = (
+    r"(?:refers?\s+to|(?:is|are|be)\s+represented\s+(?:as|by)|means?|stands?\s+for|is\s+defined\s+as"
+    r"|denotes?|indicates?|represents?|i\.e\.)"
+)
+VERB = re.compile(rf"\b{_VERBS}(?!\w)", re.IGNORECASE)
 _DEFINES = re.compile(rf"\b{_VERBS}(?!\w)|=", re.IGNORECASE)
 _MEANS = re.compile(rf"\s*(?:that\s+)?{_VERBS}(?!\w)", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[;(]|(?<=[a-z])\.\s|,\s(?=[a-z]+ (?:refers?|means?))", re.IGNORECASE)
-_COMMON = frozenset(
+COMMON = frozenset(
     stem(word)
     for word in (
         "a", "an", "and", "are", "as", "at", "be", "by", "do", "does", "for", "from", "had", "has", "have", "how",
@@ -38,18 +42,25 @@ class Mention:
         filter: As read.
         required: The SQL must have it.
         introduced: Only the expansion has it, and it interprets nothing that the question says.
+        of_expansion: The question does not have it.
+        explained: Filters by which the expansion explains this one of the question ("steel refers to hull = 'S'").
     """
 
     filter: Filter
     required: bool
     introduced: bool = False
+    of_expansion: bool = False
+    explained: tuple[Filter, ...] = ()
 
 
 def mentions(asked: Texts, comparer: Comparer) -> tuple[Mention, ...]:
     """Filters of the question, then those that only the expansion has."""
     theirs = () if asked.expansion is None else asked.expansion.filters
     own = _spelt_out(asked.question.filters, theirs, comparer)
-    of_question = tuple(Mention(item, item.certainty >= REQUIRED) for item in own)
+    of_question = tuple(
+        Mention(item, item.certainty >= REQUIRED, explained=explanations(item, theirs, asked.expansion_text))
+        for item in own
+    )
     new = (item for item in theirs if not any(comparer.says(other, item) for other in asked.question.filters))
     of_expansion = (_of_expansion(item, asked, own, comparer) for item in new)
     return (*of_question, *(item for item in of_expansion if item is not None))
@@ -77,14 +88,18 @@ def _of_expansion(item: Filter, asked: Texts, own: Sequence[Filter], comparer: C
 
     Where it changes a condition of the question, the question decides, and the SQL is held against that one alone.
     """
-    against = [other for other in own if comparer.contradicts(other, item)]
+    against = [
+        other
+        for other in own
+        if comparer.contradicts(other, item) and not explanations(other, (item,), asked.expansion_text)
+    ]
     theirs = () if asked.expansion is None else asked.expansion.filters
     if any(not any(comparer.says(other, kept) for kept in theirs) for other in against):
         return None
     sure = item.certainty >= REQUIRED
     if not against and (asked.question.elliptical or interprets(item, asked, comparer)):
-        return Mention(item, sure)
-    return Mention(item, required=False, introduced=True) if sure else None
+        return Mention(item, sure, of_expansion=True)
+    return Mention(item, required=False, introduced=True, of_expansion=True)
 
 
 def interprets(item: Filter, asked: Texts, comparer: Comparer) -> bool:
@@ -95,9 +110,17 @@ def interprets(item: Filter, asked: Texts, comparer: Comparer) -> bool:
             return True
         case Number(number) if str(number.normalize()) in asked.question_text:
             return True
-        case _ if item.op in ABSENT and comparer.question.denies:
-            return bool(stems(item.column) & question)
-    return bool(_defined_words(item, asked.expansion_text) & question - _COMMON)
+        case _ if item.op in ABSENT and comparer.question.denies and stems(item.column) & question:
+            return True
+    return bool(_defined_words(item, asked.expansion_text) & question - COMMON)
+
+
+def explanations(own: Filter, theirs: Sequence[Filter], text: str) -> tuple[Filter, ...]:
+    """The filters of the expansion that are said to be what a filter of the question means; numbers mean themselves."""
+    words = stems(own.text) - COMMON if theirs and isinstance(own.value, Text | Null | Many) else None
+    if not words:
+        return ()
+    return tuple(item for item in theirs if words <= _defined_words(item, text))
 
 
 def _defined_words(item: Filter, text: str) -> frozenset[str]:

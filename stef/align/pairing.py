@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from stef.align.comparer import WRONG, Comparer, members
 from stef.align.mentions import Mention
@@ -11,6 +12,7 @@ from stef.apprules import Condition
 from stef.matching import SELF_DEFEATING, Comparison, covers
 from stef.result import FilterEvidence, Match
 from stef.spec import Filter
+from stef.timespan import Interval
 from stef.values import fold
 
 _FITTING = frozenset({Match.MATCHED, Match.INEFFECTIVE})
@@ -131,6 +133,8 @@ def _is_twin(left: Filter, right: Filter) -> bool:
         return False
     if left.alternative and left.alternative == right.alternative:
         return True
+    if left.table and right.table and fold(left.table) != fold(right.table):
+        return False
     return fold(left.column) == fold(right.column) and left.aggregate == right.aggregate
 
 
@@ -145,7 +149,7 @@ def _by_members(mentions: Sequence[Mention], filters: Sequence[Filter], comparer
     """A list on one side may be spread over several conditions on the other."""
     evidence: list[FilterEvidence] = []
     for mention in mentions:
-        used = _spread(mention.filter, filters, comparer)
+        used = _spread(mention.filter, filters, comparer) or _tiles(mention.filter, filters, comparer)
         if used:
             first = _evidence(mention, used[0], Comparison(Match.MATCHED, 1.0, 0.9), comparer)
             evidence += [first, *(_repeated(item, first) for item in used[1:])]
@@ -169,6 +173,22 @@ def _spread(asked: Filter, filters: Sequence[Filter], comparer: Comparer) -> lis
             return []
         used.append(hit)
     return used
+
+
+def _tiles(asked: Filter, filters: Sequence[Filter], comparer: Comparer) -> list[Filter]:
+    """The conditions whose spans of time make up one that was asked for ("2010 and 2011"); [] where a part is open."""
+    if not isinstance(asked.value, Interval) or asked.value.start is None or asked.value.end is None:
+        return []
+    used: list[Filter] = []
+    reached: datetime | None = asked.value.start
+    while reached is not None and reached != asked.value.end:
+        spans = ((item, item.value) for item in filters if isinstance(item.value, Interval) and item not in used)
+        part, span = next(((item, span) for item, span in spans if span.start == reached), (None, None))
+        if part is None or span is None or not comparer.says(replace(asked, value=span), part):
+            return []
+        used.append(part)
+        reached = span.end
+    return used if reached is not None and len(used) > 1 else []
 
 
 def _gathered(found: Filter, mentions: Sequence[Mention], comparer: Comparer) -> list[Mention]:

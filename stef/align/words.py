@@ -10,7 +10,7 @@ from stef.matching.columns import MOMENT_SUFFIXES
 from stef.matching.presence import ABSENT, happened
 from stef.names import stem, stems, tokens
 from stef.spec import Filter, Op, QuerySpec
-from stef.values import Boolean, Column, Many, Number, Text, Value, fold
+from stef.values import Boolean, Column, Many, Number, Text, Unknown, Value, as_boolean, fold
 
 NEGATIONS = frozenset(
     stem(word)
@@ -23,6 +23,7 @@ _DENIED = frozenset({Op.NE, Op.NOT_IN, Op.NOT_LIKE, Op.NOT_RANGE})
 # `inactive`, `unpaid`, `non-active`, `deactivated`: the word is there, and says the opposite.
 _OPPOSITES = ("in", "un", "non", "dis", "de")
 # Scripts without spaces between words: Chinese, Japanese, Thai.
+_LEAST_FLAG = 4
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 
@@ -65,7 +66,7 @@ class Said:
     def _holds(self, item: Filter, value: Value) -> bool:
         match value:
             case Text(raw):
-                return self._holds_text(raw)
+                return self._holds_text(raw) or (as_boolean(value) is not None and self._holds_flag(item.column))
             case Number(number) if number in {0, 1} and self._speaks_of(flag_words(item.column)):
                 return True
             case Number(number):
@@ -75,8 +76,16 @@ class Said:
                 return self._holds_columns(item.column, name.rpartition(".")[2])
             case Boolean():
                 return self._speaks_of(flag_words(item.column))
+            case Unknown():
+                return bool(self.stems & stems(item.column))
             case _:
                 return False
+
+    def _holds_flag(self, column: str) -> bool:
+        """Also where the name runs together: `isofficial`."""
+        name = fold(column)
+        bare = next((name.removeprefix(mark) for mark in ("is", "has") if name.startswith(mark)), "")
+        return self._speaks_of(flag_words(column)) or (len(bare) >= _LEAST_FLAG and self._speaks_of(stems(bare)))
 
     def _holds_text(self, raw: str) -> bool:
         parts = tokens(raw)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from stef.evidence.facts import Facts, Signal
-from stef.evidence.glosses import is_said_otherwise
 from stef.matching import EFFECTS, SELF_DEFEATING
 from stef.names import similarity
 from stef.result import Category, FilterEvidence, Match
@@ -32,7 +31,7 @@ _SAYS: Mapping[Match, tuple[str, str, str]] = MappingProxyType(
 def filters(facts: Facts) -> Iterator[Signal]:
     """Every filter that is not simply matched or benign."""
     for item in facts.alignment.filters:
-        if item.match in _SAYS and not _is_guess(item) and not is_said_otherwise(item, facts):
+        if item.match in _SAYS and not _is_guess(item):
             yield _signal(item)
 
 
