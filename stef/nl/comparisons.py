@@ -141,7 +141,7 @@ def _trailing(r: Reading, i: int) -> tuple[int, Filter] | None:
         mark = r.mark(amount.end + 1, Kind.AFTER_VALUE) if r.is_noun(amount.end) else None
     if mark is None or (r.has(mark.end - 1, Kind.EXTREME) and not amount.measure):
         return None
-    if r[amount.end].text == "+" and r[amount.end].start != r[amount.end - 1].end:
+    if r[amount.end].text == "+" and r.starts[amount.end] != r.stops[amount.end - 1]:
         return None
     noun = r.low(amount.end) if r.is_noun(amount.end) and mark.end > amount.end + 1 else ""
     column = _measure_of(r, r.low(mark.end - 1)) or noun or behind(r, mark.end)

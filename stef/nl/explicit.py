@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from stef.lexicon import Kind
-from stef.names import singular
 from stef.nl.tokens import MAX_CHARACTERS, Form, Reading
 from stef.spec import Aggregation, Filter, Op, Scope, Span
 from stef.timespan import parse_moment
@@ -155,8 +155,8 @@ def _settled(r: Reading, lead: int, start: int, end: int, close: int) -> float:
     term = _term(r, lead, start, end, close)
     if term is None:
         return 0.9
-    words = {singular(r.low(i)) for i in term if r.is_noun(i) or r[i].form in {Form.NUMBER, Form.QUOTED}}
-    outside = {singular(t.low) for t in r.tokens if t.end <= lead or t.start >= close}
+    words = {r[i].one for i in term if r.is_noun(i) or r[i].form in {Form.NUMBER, Form.QUOTED}}
+    outside = {token.one for token in (*r.tokens[: bisect_right(r.stops, lead)], *r.tokens[r.at(close) :])}
     return 0.9 if words and len(words & outside) >= len(words) * 0.75 else 0.4
 
 
@@ -166,7 +166,7 @@ def defined(r: Reading) -> frozenset[str]:
     for m in r.compared:
         lead, close = _clause(r.text, *m.span())
         term = _term(r, lead, m.start(), m.end(), close) or []
-        found.update(singular(r.low(i)) for i in term if r.is_noun(i))
+        found.update(r[i].one for i in term if r.is_noun(i))
         if len(found) > MAX_WRITTEN:
             break
     return frozenset(found)
@@ -175,7 +175,7 @@ def defined(r: Reading) -> frozenset[str]:
 def hinted(r: Reading) -> list[tuple[int, int]]:
     """The characters of clauses that define words or spell out a calculation; plain words in them are no conditions."""
     text = r.text[:MAX_CHARACTERS]
-    places = [r[i].start for i in r.places(Kind.DEFINE) if not r.opens(i)]
+    places = [r.starts[i] for i in r.places(Kind.DEFINE) if not r.opens(i)]
     places += [m.start() for m in _WRAPPED.finditer(text)]
     found: list[tuple[int, int]] = []
     for place in sorted(places):
@@ -190,20 +190,16 @@ def _term(r: Reading, lead: int, start: int, end: int, close: int) -> list[int] 
     for i in r.places(Kind.DEFINE):
         if not first <= i < last:
             continue
-        if r[i].start >= end:
+        if r.starts[i] >= end:
             return list(range(r.marks[i][Kind.DEFINE].end, last))
-        if r[i].end <= start:
+        if r.stops[i] <= start:
             return list(range(first, i))
     return None
 
 
 def _take(r: Reading, used: list[tuple[int, int]]) -> None:
-    place = 0
-    for i, token in enumerate(r.tokens):
-        while place < len(used) and used[place][1] <= token.start:
-            place += 1
-        if place < len(used) and token.end > used[place][0]:
-            r.take(i, i + 1)
+    for start, end in used:
+        r.take(bisect_right(r.stops, start), r.at(end))
 
 
 def written_aggregates(r: Reading) -> list[Aggregation]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -162,9 +161,7 @@ def _either(r: Reading, left: Filter, right: Filter) -> bool:
     """Whether an "or" and at most a few words stand between two conditions."""
     if left.span is None or right.span is None or not 0 < right.span.start - left.span.end <= 80:
         return False
-    first = bisect_left(r.tokens, left.span.end, key=lambda token: token.start)
-    last = bisect_left(r.tokens, right.span.start, key=lambda token: token.start)
-    between = range(first, last)
+    between = range(r.at(left.span.end), r.at(right.span.start))
     return (
         0 < len(between) <= 6
         and any(r.has(i, Kind.OR) for i in between)

@@ -234,7 +234,7 @@ def _begins_name(r: Reading, i: int) -> bool:
         return True
     if not token.is_capital or r.has(i, Kind.ACRONYM, Kind.MONTH, Kind.CURRENCY, Kind.ASK, Kind.FOLLOW_UP):
         return False
-    if token.text.isupper() and r[i + 1].text == "(" and r[i + 1].start == token.end:
+    if token.text.isupper() and r[i + 1].text == "(" and r.starts[i + 1] == r.stops[i]:
         return False  # a function's name
     if len(token.text) == 1:
         return r.has(i - 1, Kind.NAMING, Kind.IDENTIFY) and not r.opens(i - 1)

@@ -99,7 +99,7 @@ def _multiplied(r: Reading, value: Decimal, i: int, *, money: bool) -> tuple[Dec
     while (mark := r.mark(i, Kind.MULTIPLIER)) is not None:
         token = r[i]
         if len(token.text) <= 2:
-            attached = r[i - 1].end == token.start
+            attached = r.stops[i - 1] == r.starts[i]
             metres = token.text == "m" and not money
             if not attached or metres:
                 break
@@ -112,7 +112,7 @@ def _unit(r: Reading, i: int) -> tuple[str, str, int]:
     if currency is not None:
         return currency.payload, "amount", currency.end
     unit = r.mark(i, Kind.UNIT)
-    if unit is None or (len(r[i].text) == 1 and r[i].text != "%" and r[i - 1].end != r[i].start and r.is_noun(i + 1)):
+    if unit is None or (len(r[i].text) == 1 and r[i].text != "%" and r.stops[i - 1] != r.starts[i] and r.is_noun(i + 1)):
         return "", "", i
     symbol, _, measure = unit.payload.partition(" ")
     return symbol, measure, unit.end

@@ -178,7 +178,7 @@ def row_limit(r: Reading, order: list[OrderKey]) -> Limit | None:
     """One row (per group) where a superlative speaks of a single thing."""
     if not order or order[0].span is None or order[0].certainty != 0.65:
         return None
-    at = next((k for k, t in enumerate(r.tokens) if t.start == order[0].span.start), -1)
+    at = r.at(order[0].span.start)
     mark = r.mark(at, Kind.SUPERLATIVE)
     if mark is None:
         return None

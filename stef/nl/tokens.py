@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from itertools import islice
 from typing import NamedTuple
 
 from stef.apprules import AppRules
-from stef.lexicon import Ending, Kind, Lexicon, Role
+from stef.lexicon import Ending, Kind, Lexicon, Phrase, Role
+from stef.names import singular
 from stef.spec import Span
 from stef.timespan import Calendar
 
@@ -22,7 +23,8 @@ MAX_TOKENS = 2000
 
 _TOKEN = re.compile(
     r"""
-    (?P<quoted> "[^"\n]{1,200}" | “[^”"\n]{1,200}[”"] | «[^»\n]{1,200}» | `[^`\n]{1,120}`
+    (?: (?P<plain> [a-zA-Z]++(?=[ ,?()]) )  # most words, before anything slower is tried
+  | (?P<quoted> "[^"\n]{1,200}" | “[^”"\n]{1,200}[”"] | «[^»\n]{1,200}» | `[^`\n]{1,120}`
         | (?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){1,200}'(?!\w) | (?<!\w)‘(?:[^‘’\n]|(?<=\w)’(?=\w)){1,200}’(?!\w) )
   | (?P<date> \d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T\ ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?Z?)?(?!\d)
         | \d{1,2}[-/.]\d{1,2}[-/.]\d{4}(?!\d) | \d{1,2}/\d{4}(?!\d)
@@ -30,7 +32,7 @@ _TOKEN = re.compile(
   | (?P<number> (?<![\w])-?\d+(?:[.,]\d+)*(?!\w|[.,]\d) )
   | (?P<sign> [<>]=|!=|<>|[<>=≥≤≠] )
   | (?P<word> \w+(?:[-'’.@]\w+)*\+? )
-  | (?P<punct> [^\s\w] )
+  | (?P<punct> [^\s\w] ) ) \s*+
     """,
     re.VERBOSE,
 )
@@ -51,8 +53,9 @@ class Form(Enum):
     PUNCT = "punct"
 
 
-class Token(NamedTuple):
-    """A piece of the text.
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a text by itself, the same wherever it stands.
 
     Attributes:
         text: As written, the possessive 's dropped.
@@ -60,16 +63,24 @@ class Token(NamedTuple):
         is_capital: A word that begins with a capital letter.
         has_digit: A digit stands in it.
         is_code: A word of letters and digits (`R55`, `TR-006`) that is no ordinal, decade, quarter or the like.
+        is_known: A phrase of the lexicon begins with it.
+        is_noun: A word with a meaning of its own, unless it begins a phrase of several words.
+        may_count: A number, or two words with a hyphen ("twenty-one").
+        one: Its lower-case form in the singular.
+        roles: The parts that it plays.
     """
 
     text: str
     low: str
-    start: int
-    end: int
     form: Form
     is_capital: bool = False
     has_digit: bool = False
     is_code: bool = False
+    is_known: bool = False
+    is_noun: bool = False
+    may_count: bool = False
+    one: str = ""
+    roles: frozenset[Role] = frozenset()
 
 
 class Mark(NamedTuple):
@@ -93,7 +104,9 @@ _STOPS = frozenset(
     }
 )
 _NOTHING: Mapping[Kind, Mark] = {}
-_OUTSIDE = Token("", "", 0, 0, Form.PUNCT)
+_OUTSIDE = Token("", "", Form.PUNCT)
+_NEGATIONS = (Kind.NEITHER, Kind.EXCLUDE, Kind.NOT)
+_DATES = (Kind.DAY, Kind.TO_DATE, Kind.MONTH, Kind.ORDINAL, Kind.FISCAL, Kind.RELATIVE)
 
 
 @dataclass(slots=True)
@@ -101,12 +114,17 @@ class Reading:
     """A text while it is read: its tokens, their marks, and which of them a rule has already used.
 
     Attributes:
+        starts: The first character of each token.
+        stops: The character behind each token.
         marks: The phrases that begin at a token, the longest of each kind; tokens without one are left out.
         taken: 1 for tokens that are part of something found.
         lows: The folded words.
         index: For each kind, the tokens at which a phrase of it begins, in order.
         nouns: 1 for words that have a meaning of their own.
         digits: Tokens in which a digit stands.
+        amounts: The only tokens at which an amount can begin.
+        moments: The only tokens at which a date or period can begin.
+        denies: Some word of negation or exclusion stands in the text.
         compared: The comparisons that stand written in the text, once a rule has looked for them.
     """
 
@@ -115,27 +133,60 @@ class Reading:
     calendar: Calendar
     rules: AppRules
     tokens: list[Token] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    stops: list[int] = field(default_factory=list)
     marks: dict[int, Mapping[Kind, Mark]] = field(default_factory=dict)
     taken: bytearray = field(default_factory=bytearray)
     lows: tuple[str, ...] = ()
-    index: dict[Kind, list[int]] = field(default_factory=dict)
+    index: dict[Kind, list[int]] = field(default_factory=lambda: defaultdict(list))
     nouns: bytearray = field(default_factory=bytearray)
     digits: list[int] = field(default_factory=list)
+    amounts: frozenset[int] = frozenset()
+    moments: frozenset[int] = frozenset()
+    denies: bool = False
     compared: tuple[re.Match[str], ...] = ()
 
     def __post_init__(self) -> None:
-        self.tokens = list(islice(_tokenize(self.text, self.lexicon), MAX_TOKENS))
-        self.lows = tuple(token.low for token in self.tokens)
+        self._tokenize()
+        self.lows = tuple([token.low for token in self.tokens])
         self.taken = bytearray(len(self.tokens))
-        self.nouns = bytearray(len(self.tokens))
+        self._mark()
         self.digits = [i for i, token in enumerate(self.tokens) if token.has_digit]
-        for i, token in enumerate(self.tokens):
-            here = self._marks_at(i, token.low)
+        counts = [i for i, token in enumerate(self.tokens) if token.may_count]
+        self.amounts = frozenset((*counts, *self.places(Kind.NUMBER, Kind.CURRENCY)))
+        self.moments = frozenset((*self.digits, *self.amounts, *self.places(*_DATES)))
+        self.denies = not (
+            self.index.keys().isdisjoint(_NEGATIONS) and self.lexicon.roles[Role.NON].isdisjoint(self.lows)
+        )
+
+    def _tokenize(self) -> None:
+        tokens, starts, stops, lexicon = self.tokens, self.starts, self.stops, self.lexicon
+        for found in _TOKEN.finditer(self.text[:MAX_CHARACTERS]):
+            start, form = found.start(), found.lastgroup or ""
+            for token, first, stop in _pieces(found[form], form, lexicon):
+                tokens.append(token)
+                starts.append(start + first)
+                stops.append(start + stop)
+            if len(tokens) >= MAX_TOKENS:
+                break
+        for column in (tokens, starts, stops):
+            del column[MAX_TOKENS:]
+
+    def _mark(self) -> None:
+        """Find the phrases at each token, and the words that have a meaning of their own."""
+        lexicon, lows, marks, index = self.lexicon, self.lows, self.marks, self.index
+        nouns = [token.is_noun for token in self.tokens]
+        for i in [i for i, token in enumerate(self.tokens) if token.is_known]:
+            here = _alone(lows[i], i, lexicon)
+            longer = lexicon.longer.get(lows[i : i + 2])
+            if longer and (phrases := self._phrases(i, longer)):
+                here = {**here, **phrases}
+                nouns[i] = nouns[i] and _NO_NOUN.isdisjoint(phrases)
             if here:
-                self.marks[i] = here
-                for kind in here:
-                    self.index.setdefault(kind, []).append(i)
-            self.nouns[i] = token.form is Form.WORD and not token.low[:1].isdigit() and _NO_NOUN.isdisjoint(here)
+                marks[i] = here
+            for kind in here:
+                index[kind].append(i)
+        self.nouns = bytearray(nouns)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -165,7 +216,7 @@ class Reading:
     def places(self, *kinds: Kind) -> list[int]:
         """The tokens at which a phrase of one of the kinds begins, in order."""
         found = [self.index[kind] for kind in kinds if kind in self.index]
-        return found[0] if len(found) == 1 else sorted(set().union(*found))
+        return found[0] if len(found) == 1 else sorted(set().union(*found)) if found else []
 
     def figures(self, *kinds: Kind) -> list[int]:
         """The tokens with a digit, and the places of the kinds: where an amount or a date may begin."""
@@ -204,7 +255,7 @@ class Reading:
 
     def at(self, character: int) -> int:
         """The token that begins at a character, or the first one behind it."""
-        return bisect_left(self.tokens, character, key=lambda token: token.start)
+        return bisect_left(self.starts, character)
 
     def opens(self, i: int) -> bool:
         """Whether a sentence begins at a place."""
@@ -229,8 +280,7 @@ class Reading:
 
     def plays(self, i: int, *roles: Role) -> bool:
         """Whether a word plays one of the parts."""
-        played = self.lexicon.parts.get(self.low(i))
-        return played is not None and not played.isdisjoint(roles)
+        return 0 <= i < len(self.tokens) and not self.tokens[i].roles.isdisjoint(roles)
 
     def ends_as(self, i: int, ending: Ending) -> bool:
         """Whether a word has one of the endings of that form."""
@@ -245,27 +295,24 @@ class Reading:
 
     def words(self, start: int, end: int) -> str:
         """The folded words of tokens `[start, end)`."""
-        return " ".join(self.tokens[i].low for i in range(max(start, 0), min(end, len(self.tokens))))
+        return " ".join(self.lows[max(start, 0) : max(end, 0)])
 
     def span(self, start: int, end: int) -> Span:
         """The characters of tokens `[start, end)`."""
-        return Span(self.tokens[start].start, self.tokens[end - 1].end)
+        return Span(self.starts[start], self.stops[end - 1])
 
     def source(self, start: int, end: int) -> str:
         """The text of tokens `[start, end)` as written."""
-        return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+        return self.text[self.starts[start] : self.stops[end - 1]]
 
-    def _marks_at(self, i: int, low: str) -> Mapping[Kind, Mark]:
-        alone = _alone(low, i, self.lexicon)
-        longer = self.lexicon.longer.get((low, self.low(i + 1)))
-        if longer is None:
-            return alone
+    def _phrases(self, i: int, phrases: Iterable[Phrase]) -> Mapping[Kind, Mark]:
+        """Those of several words that begin at a token, of phrases whose first two words do."""
         found: dict[Kind, Mark] = {}
-        for phrase in longer:
+        for phrase in phrases:
             size = len(phrase.words)
             if phrase.kind not in found and (size == 2 or self.lows[i : i + size] == phrase.words):
                 found[phrase.kind] = Mark(i + size, phrase.payload)
-        return {**alone, **found}
+        return found
 
 
 @lru_cache(maxsize=16384)
@@ -274,46 +321,53 @@ def _alone(word: str, i: int, lexicon: Lexicon) -> Mapping[Kind, Mark]:
     return {phrase.kind: Mark(i + 1, phrase.payload) for phrase in lexicon.single.get(word, ())}
 
 
-def _tokenize(text: str, lexicon: Lexicon) -> Iterator[Token]:
-    for found in _TOKEN.finditer(text[:MAX_CHARACTERS]):
-        kind, word, start = found.lastgroup, found[0], found.start()
-        if kind == "word":
-            for piece, low, first, last, form, *traits in _pieces(word, lexicon):
-                yield Token(piece, low, start + first, start + last, form, *traits)
-        else:
-            yield Token(word, word, start, found.end(), _FORMS[kind or ""], has_digit=_has_digit(word))
-
-
 _FORMS = {form.value: form for form in Form}
+_WORDS = {"plain", "word"}
 
 
 @lru_cache(maxsize=16384)
-def _pieces(word: str, lexicon: Lexicon) -> tuple[Token, ...]:
-    """What a run of letters and digits is made of; most often one word. Places are counted from its beginning."""
-    low, size = word.lower().replace("’", "'"), len(word)
-    attached = _ATTACHED.fullmatch(word)
+def _pieces(text: str, form: str, lexicon: Lexicon) -> tuple[tuple[Token, int, int], ...]:
+    """What a run of letters and digits is made of, with first character and the one behind; most often one word."""
+    if form not in _WORDS:
+        return (_piece(text, text, 0, _FORMS[form], lexicon),)
+    low = text.lower().replace("’", "'")
+    attached = _ATTACHED.fullmatch(text)
     if attached and not _DECADE.fullmatch(low) and _is_unit(attached[2].lower(), lexicon):
-        middle = len(attached[1])
-        return _token(attached[1], attached[1], 0, Form.NUMBER), _token(attached[2], attached[2].lower(), middle)
+        number, unit = attached[1], attached[2]
+        return _piece(number, number, 0, Form.NUMBER, lexicon), _word(unit, unit.lower(), len(number), lexicon)
     sign, dot, digits = low.rpartition(".")
     if dot and digits.isdecimal() and _is_number_sign(sign + dot, lexicon):
-        middle = size - len(digits)
-        return _token(word[:middle], sign, 0), _token(digits, digits, middle, Form.NUMBER)
+        middle = len(text) - len(digits)
+        return _word(text[:middle], sign, 0, lexicon), _piece(digits, digits, middle, Form.NUMBER, lexicon)
     owner = next((o for o in lexicon.endings[Ending.POSSESSIVE] if low.endswith(o)), "")
     if owner and low not in lexicon.phrases:
-        word, low = word[: -len(owner)], low[: -len(owner)]
-        return (_token(word, low, 0, Form.NUMBER if low.isdecimal() else Form.WORD),)
-    return (_token(word, low, 0),)
+        text, low = text[: -len(owner)], low[: -len(owner)]
+        if low.isdecimal():
+            return (_piece(text, low, 0, Form.NUMBER, lexicon),)
+    return (_word(text, low, 0, lexicon),)
 
 
-def _token(text: str, low: str, start: int, form: Form = Form.WORD) -> Token:
-    word, digit = form is Form.WORD, _has_digit(text)
-    code = word and digit and bool(_CODE.fullmatch(text)) and not _NO_CODE.fullmatch(text)
-    return Token(text, low, start, start + len(text), form, word and text[:1].isupper(), digit, code)
+def _word(text: str, low: str, start: int, lexicon: Lexicon) -> tuple[Token, int, int]:
+    return _piece(text, low, start, Form.WORD, lexicon)
 
 
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdecimal, text))
+def _piece(text: str, low: str, start: int, form: Form, lexicon: Lexicon) -> tuple[Token, int, int]:
+    word, digit = form is Form.WORD, any(map(str.isdecimal, text))
+    alone = {phrase.kind for phrase in lexicon.single.get(low, ())}
+    token = Token(
+        text=text,
+        low=low,
+        form=form,
+        is_capital=word and text[:1].isupper(),
+        has_digit=digit,
+        is_code=word and digit and bool(_CODE.fullmatch(text)) and not _NO_CODE.fullmatch(text),
+        is_known=low in lexicon.phrases,
+        is_noun=word and not low[:1].isdigit() and _NO_NOUN.isdisjoint(alone),
+        may_count=form is Form.NUMBER or "-" in low,
+        one=singular(low),
+        roles=lexicon.parts.get(low, frozenset()),
+    )
+    return token, start, start + len(text)
 
 
 def _is_number_sign(word: str, lexicon: Lexicon) -> bool:
