@@ -16,7 +16,9 @@ _REACH = 3
 
 
 def comparisons(r: Reading) -> list[Filter]:
-    """All conditions on amounts, left to right."""
+    """All conditions on amounts, left to right; an average may stand for one."""
+    if not r.amounts and Kind.THAN_AVERAGE not in r.index:
+        return []
     found: list[Filter] = []
     end = 0
     for i in sorted({*r.figures(*_STARTS), *r.spelled()}):

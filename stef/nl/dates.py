@@ -48,12 +48,14 @@ def read_when(r: Reading, i: int) -> When | None:
 
     Whether a bare number is a year at all, the words around it must tell; by itself it comes with a certainty of 0.4.
     """
+    if i not in r.moments:
+        return None
     token = r[i]
     if token.form is Form.DATE:
         return _literal(token.text, i)
     if token.form is Form.NUMBER:
         return _day_first(r, i) or _ago(r, i) or _calendar_year(r, i)
-    if token.form is not Form.WORD or not (i in r.marks or token.has_digit or "-" in token.low):
+    if token.form is not Form.WORD:
         return None
     for form in (_today, _to_date, _ago, _month_first, _part, _fiscal_year, _relative, _day_first, _decade):
         found = form(r, i)

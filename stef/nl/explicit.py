@@ -25,13 +25,14 @@ _COMPARISON = re.compile(
 _SIGN = re.compile(r"[=<>!≥≤]")
 # More letters than a column and the space behind it can have.
 _LONGEST_NAME = 160
-_IS_NULL = re.compile(r"null|NULL|Null")
+_NULLS = ("null", "NULL", "Null")
 _BETWEEN = re.compile(rf"(?P<column>{_NAME})\s(?:BETWEEN)\s(?P<low>{_QUOTED})\s(?:AND|and)\s(?P<high>{_QUOTED})")
 _NULL = re.compile(rf"(?P<column>{_NAME})\s(?:is|IS)\s(?P<no>not\s|NOT\s|Not\s)?(?:null|NULL|Null)\b")
 _LIKE = re.compile(rf"(?P<column>{_NAME})\s(?P<no>NOT\s)?I?LIKE\s(?P<value>{_QUOTED})")
 _IN = re.compile(
     rf"(?P<column>{_NAME})\s(?P<no>NOT\s)?IN\s?\((?P<values>\s?{_QUOTED}(?:\s?,\s?{_QUOTED}){{0,50}})\s?\)"
 )
+_IN_LIST = re.compile(r"\sIN\s?\(")
 _FUNCTION = re.compile(r"\b(?P<name>MAX|MIN|SUM|AVG|COUNT|DIVIDE)\s?\(\s?(?P<of>[^()\n]{0,80})", re.IGNORECASE)
 _PIECE = re.compile(_QUOTED)
 _OPS = {
@@ -49,7 +50,8 @@ _OPS = {
 _CLAUSE_MARKS = (";", "\n", ". ", "? ")
 # An unquoted word as the value is as often another column.
 _BARE = re.compile(r".*[=<>≥≤]\s?[^\W\d][\w-]*", re.DOTALL)
-_WRAPPED = re.compile(r"\b(?:DIVIDE|SUM|COUNT|AVG|MULTIPLY|SUBTRACT|MAX|MIN|CASE|IF)\s?[(\[]", re.IGNORECASE)
+_WRAPPING = frozenset({"DIVIDE", "SUM", "COUNT", "AVG", "MULTIPLY", "SUBTRACT", "MAX", "MIN", "CASE", "IF"})
+_CALL = re.compile(r"\b(?P<name>[^\W\d]++)\s?[(\[]")
 # More written conditions than this are data, not a question; it also bounds the time.
 MAX_WRITTEN = 60
 # Marks without which nothing can be a written condition: a quick look before the slow one.
@@ -79,11 +81,11 @@ def written(r: Reading) -> list[Filter]:
 def _read(text: str, compared: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], Filter]]:
     for m in _BETWEEN.finditer(text) if "BETWEEN" in text else ():
         yield m, _filter(m["column"], Op.RANGE, _range(m["low"], m["high"]))
-    for m in _NULL.finditer(text) if _IS_NULL.search(text) else ():
+    for m in _NULL.finditer(text) if any(word in text for word in _NULLS) else ():
         yield m, _filter(m["column"], Op.IS_NOT_NULL if m["no"] else Op.IS_NULL, Null())
     for m in _LIKE.finditer(text) if "LIKE" in text else ():
         yield m, _filter(m["column"], Op.NOT_LIKE if m["no"] else Op.LIKE, _literal(m["value"]))
-    for m in _IN.finditer(text) if "IN" in text else ():
+    for m in _IN.finditer(text) if _IN_LIST.search(text) else ():
         members = tuple(v for v in map(_literal, _PIECE.findall(m["values"])) if isinstance(v, Text | Number | Boolean))
         yield m, _filter(m["column"], Op.NOT_IN if m["no"] else Op.IN, Many(members))
     for m in compared:
@@ -96,11 +98,22 @@ def _compared(text: str) -> Iterator[re.Match[str]]:
     """All comparisons with a sign; only what stands near a sign is looked at."""
     place = 0
     while (sign := _SIGN.search(text, place)) is not None:
-        found = _COMPARISON.search(text, max(place, sign.start() - _LONGEST_NAME))
+        found = _COMPARISON.search(text, _name_start(text, place, sign.start()))
         if found is None:
             return
         yield found
         place = found.end()
+
+
+def _name_start(text: str, place: int, sign: int) -> int:
+    """Where the name before a sign may begin at the earliest: with its word, unless it stands in quotes."""
+    first = max(place, sign - _LONGEST_NAME)
+    end = start = sign - 1 if text[sign - 1 : sign].isspace() else sign
+    if text[end - 1 : end] in {'"', "]"} or "`" in text[first:end]:
+        return first
+    while start > first and (text[start - 1].isalnum() or text[start - 1] in "_."):
+        start -= 1
+    return start
 
 
 def _comparison(column: str, op: Op, value: Value) -> Filter:
@@ -137,7 +150,7 @@ def _range(low: str, high: str) -> Value:
 def _certainty(r: Reading, start: int, end: int) -> float:
     """How sure it is that a written condition is one of this question."""
     lead, close = _clause(r.text, start, end)
-    if _WRAPPED.search(r.text, lead, start):
+    if any(_wrapping(r.text, lead, start)):
         return 0.45
     if _BARE.fullmatch(r.text[start:end]):
         return 0.45
@@ -176,12 +189,19 @@ def hinted(r: Reading) -> list[tuple[int, int]]:
     """The characters of clauses that define words or spell out a calculation; plain words in them are no conditions."""
     text = r.text[:MAX_CHARACTERS]
     places = [r.starts[i] for i in r.places(Kind.DEFINE) if not r.opens(i)]
-    places += [m.start() for m in _WRAPPED.finditer(text)]
+    places += _wrapping(text, 0, len(text))
     found: list[tuple[int, int]] = []
     for place in sorted(places):
         if not found or place >= found[-1][1]:
             found.append(_clause(text, place, place + 1))
     return found
+
+
+def _wrapping(text: str, start: int, end: int) -> list[int]:
+    """Where a function or CASE begins that is written out."""
+    if "(" not in text and "[" not in text:
+        return []
+    return [m.start() for m in _CALL.finditer(text, start, end) if m["name"].upper() in _WRAPPING]
 
 
 def _term(r: Reading, lead: int, start: int, end: int, close: int) -> list[int] | None:
@@ -205,7 +225,7 @@ def _take(r: Reading, used: list[tuple[int, int]]) -> None:
 def written_aggregates(r: Reading) -> list[Aggregation]:
     """Functions that a hint spells out: `SUM(cost)`, `DIVIDE(…)`; supporting evidence, below 0.5 for nested ones."""
     found = []
-    for m in _FUNCTION.finditer(r.text[:MAX_CHARACTERS]):
+    for m in _FUNCTION.finditer(r.text[:MAX_CHARACTERS]) if "(" in r.text else ():
         name = m["name"].lower()
         function = "ratio" if name == "divide" else name
         of = "" if function == "ratio" else m["of"].strip().split(" ")[0].strip('`"')

@@ -132,6 +132,8 @@ def _insisted(condition: Filter) -> Filter:
 def _joined(r: Reading, filters: list[Filter]) -> tuple[Filter, ...]:
     """Join neighbours that stand on both sides of an "or": one set for one column, else alternatives."""
     found: list[Filter] = []
+    if Kind.OR not in r.index:
+        return tuple(_once(filters))
     for condition in _once(filters):
         last = next((k for k in range(len(found) - 1, -1, -1) if found[k].certainty >= 0.5), None)
         if last is None or condition.certainty < 0.5 or not _either(r, found[last], condition):
@@ -152,9 +154,11 @@ def _once(filters: list[Filter]) -> list[Filter]:
     surest: dict[tuple[str, Op, Value], Filter] = {}
     for condition in filters:
         key = (condition.column, condition.op, condition.value)
-        if key not in surest or surest[key].certainty < condition.certainty:
+        other = surest.setdefault(key, condition)
+        if other.certainty < condition.certainty:
             surest[key] = condition
-    return [condition for condition in filters if surest[condition.column, condition.op, condition.value] is condition]
+    kept = set(map(id, surest.values()))
+    return [condition for condition in filters if id(condition) in kept]
 
 
 def _either(r: Reading, left: Filter, right: Filter) -> bool:
@@ -190,10 +194,12 @@ def _mapped(r: Reading, condition: Filter) -> Filter:
 
 def _is_elliptical(r: Reading) -> bool:
     """Whether the question leans on one before it: short, and begun like a follow-up or with a preposition."""
-    if not len(r) or len([t for t in r.tokens if t.form is not Form.PUNCT]) > _SHORT:
+    if not r.has(0, Kind.FOLLOW_UP, Kind.PREPOSITION, Kind.DIRECTION):
+        return False
+    if sum(token.form is not Form.PUNCT for token in r.tokens) > _SHORT:
         return False
     if r.has(0, Kind.FOLLOW_UP):
         return not r.places(Kind.COUNT)
     asks = r.places(Kind.ASK, Kind.COUNT, Kind.AGGREGATE, Kind.BE)
     clauses = any(token.text == "," and r.is_noun(r.skip(i + 1, Kind.ARTICLE)) for i, token in enumerate(r.tokens))
-    return not asks and not clauses and r.has(0, Kind.PREPOSITION, Kind.DIRECTION)
+    return not asks and not clauses

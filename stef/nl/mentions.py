@@ -138,6 +138,8 @@ def value_filter(
 
 def negated(r: Reading, i: int) -> bool:
     """Whether a negation or an exclusion before a place governs it."""
+    if not r.denies:
+        return False
     for j in range(i - 1, max(i - 1 - _NEGATION_REACH, -1), -1):
         here = r.marks.get(j, _UNMARKED)
         if Kind.NEITHER in here or (Kind.EXCLUDE in here and here[Kind.EXCLUDE].end <= i):
@@ -154,11 +156,12 @@ def negated(r: Reading, i: int) -> bool:
 
 def names(r: Reading) -> list[Filter]:
     """Proper names and codes, alone or listed."""
-    shouting = _capitals_mean_nothing(r)
+    shouting: bool | None = None
     found: list[Filter] = []
     for i in [i for i, token in enumerate(r.tokens) if token.is_capital or token.is_code]:
-        if _name_end(r, i) is None:
+        if not _begins_name(r, i):
             continue
+        shouting = _capitals_mean_nothing(r) if shouting is None else shouting
         ends = _list_ends(r, i, lambda j: _name_end(r, j))
         found.append(_named(r, i, ends, shouting=shouting))
         r.take(i, ends[-1])
@@ -168,7 +171,7 @@ def names(r: Reading) -> list[Filter]:
 def _capitals_mean_nothing(r: Reading) -> bool:
     """Whether the text is in title case or capitals throughout, so that a capital marks no name."""
     words = [i for i, token in enumerate(r.tokens) if token.form is Form.WORD]
-    capital = [i for i in words if r[i].is_capital]
+    capital = [i for i in words if r.tokens[i].is_capital]
     if len(words) < 4 or len(capital) <= 0.5 * len(words):
         return False
     framed = [

@@ -37,7 +37,7 @@ class Amount:
 
 def read_amount(r: Reading, i: int, *, spelled: bool = True) -> Amount | None:
     """Read the amount that begins at a token, or None; `spelled` allows number words."""
-    if r[i].form is not Form.NUMBER and not r.has(i, Kind.NUMBER, Kind.CURRENCY) and "-" not in r.low(i):
+    if i not in r.amounts:
         return None
     start = i
     currency = r.mark(i, Kind.CURRENCY)

@@ -14,6 +14,8 @@ MOST_KEYS = 6
 
 def limits(r: Reading) -> list[Limit]:
     """Caps on rows: "top 10", "the 5 most expensive", "which six barges carried the most"; takes their numbers."""
+    if not r.amounts:
+        return []
     begun = r.figures(Kind.TOP, Kind.SUPERLATIVE, Kind.ASK, Kind.NUMBER, Kind.CURRENCY)
     for i in sorted({*begun, *r.spelled()}):
         found = None if r.taken[i] else _top(r, i) or _counted_superlative(r, i) or _which_ten(r, i)
@@ -125,9 +127,9 @@ def _key_places(r: Reading) -> list[int]:
 
 def _contrasted(r: Reading) -> list[GroupKey]:
     """Read "in Ghent versus Turku", "compare the fees of Ghent and Turku": one figure for each side is natural."""
-    side = next((i for i in range(1, len(r)) if r.has(i, Kind.CONTRAST) and r.taken[i - 1] and r.taken[i]), None)
+    side = next((i for i in r.places(Kind.CONTRAST) if i and r.taken[i - 1] and r.taken[i]), None)
     if side is None and r.has(0, Kind.COMPARE_VERB):
-        side = next((i for i in range(1, len(r)) if r.has(i, Kind.AND) and r.taken[i]), None)
+        side = next((i for i in r.places(Kind.AND) if i and r.taken[i]), None)
     if side is None or r[side - 1].form is not Form.WORD:
         return []
     return [replace(_key(r, side, side + 1, "", 0.55), column="")]

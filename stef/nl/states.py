@@ -88,6 +88,7 @@ _NO_VALUE = frozenset(
     {*_ASKED, Kind.CLASS, Kind.NAME, Kind.COMPARATIVE, Kind.DATED_NOUN, Kind.PERIOD, Kind.SORT, Kind.MEASURE}
 )
 _NOT_PLAIN = frozenset({*_ASKED, Kind.PERIODIC, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD})
+_NO_GUESS = _NOT_PLAIN | {Kind.ASK}
 
 
 def _is_plain(r: Reading, i: int) -> bool:
@@ -204,14 +205,13 @@ def guesses(r: Reading) -> list[Filter]:
     """Words that may be values: modifiers and predicates; they can only support a match."""
     found: list[Filter] = []
     keys = _keys(r)
-    for i, noun in enumerate(r.nouns):
+    for i in [i for i, noun in enumerate(r.nouns) if noun and not r.taken[i]]:
         if len(found) == _MOST_GUESSES:
             break
-        if not noun or r.taken[i] or not _is_plain(r, i) or r.has(i, Kind.ASK) or i in keys:
+        if r.has_any(i, _NO_GUESS) or i in keys or r.ends_as(i, Ending.PARTICIPLE):
             continue
-        if r.ends_as(i, Ending.PARTICIPLE) or (
-            r.has(i - 1, Kind.SUPERLATIVE) and r.marks[i - 1][Kind.SUPERLATIVE].end > i
-        ):
+        superlative = r.mark(i - 1, Kind.SUPERLATIVE)
+        if superlative is not None and superlative.end > i:
             continue
         modifier = r.continues(i + 1) and not r.taken[i + 1]
         lead = i - 2 if r.has(i - 1, Kind.ARTICLE) else i - 1

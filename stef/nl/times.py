@@ -36,6 +36,8 @@ _REACH = 5
 
 def times(r: Reading) -> list[Filter]:
     """All conditions on time, left to right."""
+    if not r.moments and Kind.EDGE not in r.index:
+        return []
     found: list[Filter] = []
     end = 0
     for i in r.figures(*_STARTS):

@@ -81,17 +81,23 @@ class Detector:
     def _by_words(self, text: str) -> Phrasebook | None:
         if not self._latin:
             return None
-        if text.isascii() and not any(word.strip("¿¡?!.,;:()\"'") in self._speakers for word in text.lower().split()):
+        written = _WORD.findall(text)
+        words = [word.lower() if word.isascii() else fold(word, {})[0] for word in written]
+        english = sum(word in self._english for word in words)
+        if sum(word in self._speakers for word in words) <= english:
             return None
+        if text.isascii() and not any(word.strip("¿¡?!.,;:()\"'") in self._speakers for word in text.lower().split()):
+            return None  # only inside words such as `{"total":`
+        return self._spoken(text, written, words, english)
+
+    def _spoken(self, text: str, written: list[str], words: list[str], english: int) -> Phrasebook | None:
+        """The language of most of the words, unless more of them are English."""
         counted, own = dict.fromkeys(self._latin, 0.0), dict.fromkeys(self._latin, 0.0)
         strange = dict.fromkeys(self._latin, 0)
-        english = 0
-        for i, written in enumerate(_WORD.findall(text)):
-            word = written.lower() if written.isascii() else fold(written, {})[0]
-            english += word in self._english
-            speakers, foreign = self._speakers.get(word, ()), written.lower() in self._foreign
+        for i, (said, word) in enumerate(zip(written, words, strict=True)):
+            speakers, foreign = self._speakers.get(word, ()), said.lower() in self._foreign
             # A capital inside a sentence is a name, or a noun of German.
-            weight = 0.5 if i and written[:1].isupper() else 1.0
+            weight = 0.5 if i and said[:1].isupper() else 1.0
             for book in speakers:
                 counted[book] += weight
                 own[book] += weight / len(speakers)
