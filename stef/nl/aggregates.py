@@ -143,7 +143,7 @@ def _count(r: Reading, i: int) -> tuple[int, Aggregation] | None:
 
 
 def _percentile(r: Reading, i: int) -> tuple[int, Aggregation] | None:
-    number = _PERCENTILE.fullmatch(r[i].text)
+    number = _PERCENTILE.fullmatch(r[i].text) if r[i].has_digit else None
     if number is None or not (number[1] or r.plays(i + 1, Role.QUANTILE)):
         return None
     return _built(r, i, i + 1 if number[1] else i + 2, "percentile", 0.85)

@@ -63,7 +63,7 @@ def extract(
     """
     r = Reading(text, lexicon, calendar, rules)
     capped, foreign = limits(r), is_foreign(r)
-    filters = _heeding(r, [condition for rule in FILTER_RULES for condition in _ruled(r, rule, foreign=foreign)])
+    filters = _heeding(r, [found for rule in FILTER_RULES for found in (_ruled(r, rule) if foreign else rule(r))])
     limit = capped[0] if capped else None
     order, counted, elliptical = ordering(r, limit), aggregates(r), not foreign and _is_elliptical(r)
     keys = grouping(r, limit)
@@ -75,7 +75,7 @@ def extract(
         source=source,
         projections=tuple(projections(r)),
         aggregations=(*counted, *written_aggregates(r)),
-        filters=_joined(r, sorted((_mapped(r, f) for f in filters), key=_place)),
+        filters=_joined(r, sorted(_mapped(r, filters), key=_place)),
         group_by=tuple(key for key in keys if limit is None or key.column not in limit.per),
         order_by=tuple(order),
         limit=limit,
@@ -85,10 +85,10 @@ def extract(
     )
 
 
-def _ruled(r: Reading, rule: Callable[[Reading], list[Filter]], *, foreign: bool) -> list[Filter]:
-    """What a rule finds; in another language its words may mean anything, and can only support a match."""
+def _ruled(r: Reading, rule: Callable[[Reading], list[Filter]]) -> list[Filter]:
+    """What a rule finds in another language: its words may mean anything there, and can only support a match."""
     found = rule(r)
-    if not foreign or rule in {written, declared}:
+    if rule in {written, declared}:
         return found
     if rule in _ANY_LANGUAGE:
         return [replace(item, implied_column=True) for item in found]  # the column may be any word
@@ -181,10 +181,12 @@ def _merged(r: Reading, left: Filter, right: Filter) -> Filter:
     return replace(left, op=Op.IN, value=value, span=span, text=r.text[span.start : span.end])
 
 
-def _mapped(r: Reading, condition: Filter) -> Filter:
-    """Name the column by the business word that R_app maps, when the question uses one."""
-    if not r.rules.column_mappings or not condition.column:
-        return condition
+def _mapped(r: Reading, filters: list[Filter]) -> list[Filter]:
+    """Name columns by the business words that R_app maps, where the question uses them."""
+    return [_by_rule(r, f) if f.column else f for f in filters] if r.rules.column_mappings else filters
+
+
+def _by_rule(r: Reading, condition: Filter) -> Filter:
     words = condition.column.split()
     for candidate in (condition.column, words[-1], words[0]):
         if r.rules.physical(candidate) is not None:

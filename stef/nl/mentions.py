@@ -43,7 +43,7 @@ def _differs_in_case(word: str, written: str) -> bool:
 def quoted(r: Reading) -> list[Filter]:
     """Quoted values, alone or listed."""
     found: list[Filter] = []
-    for i in [i for i, token in enumerate(r.tokens) if token.form is Form.QUOTED]:
+    for i in [i for i, token in enumerate(r.tokens) if token.form is Form.QUOTED and not r.taken[i]]:
         if r.taken[i]:
             continue
         ends = _list_ends(r, i, lambda j: j + 1 if r[j].form is Form.QUOTED and not r.taken[j] else None)
@@ -71,6 +71,8 @@ def _quoted(r: Reading, i: int, places: list[int]) -> Filter:
 
 def _pattern(r: Reading, i: int) -> tuple[str, str] | None:
     """The LIKE pattern that stands before a value, and the column that it is about."""
+    if not r.holds(Kind.PATTERN):
+        return None
     for back in range(1, 5):
         mark = r.mark(i - back, Kind.PATTERN)
         if mark is not None and all(r.is_noun(k) or r.has(k, Kind.ARTICLE) for k in range(mark.end, i)):
@@ -348,7 +350,7 @@ def _is_asked(r: Reading, i: int, end: int) -> bool:
 
 def _name_column(r: Reading, i: int, end: int) -> tuple[str, bool]:
     """The noun that says what a name is a name of, and whether that is a guess."""
-    for back in range(1, 4):
+    for back in range(1, 4) if r.holds(Kind.AGENT, Kind.CALLED) else ():
         agent = r.mark(i - back, Kind.AGENT)
         if agent is not None and r.skip(agent.end, Kind.ARTICLE) == i:
             return agent.payload, True

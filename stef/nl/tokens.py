@@ -67,6 +67,7 @@ class Token:
         is_noun: A word with a meaning of its own, unless it begins a phrase of several words.
         may_count: A number, or two words with a hyphen ("twenty-one").
         one: Its lower-case form in the singular.
+        endings: The forms that it may be of.
         roles: The parts that it plays.
     """
 
@@ -80,6 +81,7 @@ class Token:
     is_noun: bool = False
     may_count: bool = False
     one: str = ""
+    endings: frozenset[Ending] = frozenset()
     roles: frozenset[Role] = frozenset()
 
 
@@ -155,9 +157,7 @@ class Reading:
         counts = [i for i, token in enumerate(self.tokens) if token.may_count]
         self.amounts = frozenset((*counts, *self.places(Kind.NUMBER, Kind.CURRENCY)))
         self.moments = frozenset((*self.digits, *self.amounts, *self.places(*_DATES)))
-        self.denies = not (
-            self.index.keys().isdisjoint(_NEGATIONS) and self.lexicon.roles[Role.NON].isdisjoint(self.lows)
-        )
+        self.denies = self.holds(*_NEGATIONS) or not self.lexicon.roles[Role.NON].isdisjoint(self.lows)
 
     def _tokenize(self) -> None:
         tokens, starts, stops, lexicon = self.tokens, self.starts, self.stops, self.lexicon
@@ -213,14 +213,21 @@ class Reading:
         here = self.marks.get(i)
         return here is not None and not kinds.isdisjoint(here)
 
+    def holds(self, *kinds: Kind) -> bool:
+        """Whether a phrase of one of the kinds stands anywhere in the text."""
+        return not self.index.keys().isdisjoint(kinds)
+
     def places(self, *kinds: Kind) -> list[int]:
         """The tokens at which a phrase of one of the kinds begins, in order."""
+        if self.index.keys().isdisjoint(kinds):
+            return []
         found = [self.index[kind] for kind in kinds if kind in self.index]
-        return found[0] if len(found) == 1 else sorted(set().union(*found)) if found else []
+        return found[0] if len(found) == 1 else sorted(set().union(*found))
 
     def figures(self, *kinds: Kind) -> list[int]:
         """The tokens with a digit, and the places of the kinds: where an amount or a date may begin."""
-        return sorted({*self.digits, *self.places(*kinds)})
+        found = self.places(*kinds)
+        return sorted({*self.digits, *found}) if self.digits else found
 
     def spelled(self) -> list[int]:
         """The tokens that may begin an amount without a digit: a sign, two words with a hyphen ("twenty-one")."""
@@ -236,9 +243,8 @@ class Reading:
 
     def skip(self, i: int, *kinds: Kind) -> int:
         """The first place from `i` on where none of the kinds begins."""
-        while 0 <= i < len(self.tokens):
-            here = self.marks.get(i)
-            ends = [here[kind].end for kind in kinds if kind in here] if here else None
+        while (here := self.marks.get(i)) is not None:
+            ends = [here[kind].end for kind in kinds if kind in here]
             if not ends:
                 break
             i = max(ends)
@@ -267,7 +273,7 @@ class Reading:
 
     def is_noun(self, i: int) -> bool:
         """Whether a word has a meaning of its own: not a frame word, number, everyday verb or punctuation."""
-        return 0 <= i < len(self.nouns) and self.nouns[i] == 1
+        return 0 <= i < len(self.nouns) and bool(self.nouns[i])
 
     def continues(self, i: int) -> bool:
         """Whether a word may continue a noun phrase: a noun, and no verb form or comparison behind one."""
@@ -284,7 +290,7 @@ class Reading:
 
     def ends_as(self, i: int, ending: Ending) -> bool:
         """Whether a word has one of the endings of that form."""
-        return self.low(i).endswith(self.lexicon.endings[ending])
+        return ending in self[i].endings
 
     def nouns_end(self, i: int, most: int = 3) -> int:
         """The place behind a run of up to `most` nouns that no rule has used."""
@@ -365,6 +371,7 @@ def _piece(text: str, low: str, start: int, form: Form, lexicon: Lexicon) -> tup
         is_noun=word and not low[:1].isdigit() and _NO_NOUN.isdisjoint(alone),
         may_count=form is Form.NUMBER or "-" in low,
         one=singular(low),
+        endings=frozenset(ending for ending, letters in lexicon.endings.items() if low.endswith(letters)),
         roles=lexicon.parts.get(low, frozenset()),
     )
     return token, start, start + len(text)
