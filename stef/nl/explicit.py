@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from stef.lexicon import Kind
 from stef.nl.tokens import MAX_CHARACTERS, Form, Reading
@@ -49,7 +48,7 @@ _OPS = {
 }
 _CLAUSE_MARKS = (";", "\n", ". ", "? ")
 # An unquoted word as the value is as often another column.
-_BARE = re.compile(r".*[=<>≥≤]\s?[^\W\d][\w-]*", re.DOTALL)
+_BARE = re.compile(r"[^\W\d][\w-]*")
 _WRAPPING = frozenset({"DIVIDE", "SUM", "COUNT", "AVG", "MULTIPLY", "SUBTRACT", "MAX", "MIN", "CASE", "IF"})
 _CALL = re.compile(r"\b(?P<name>[^\W\d]++)\s?[(\[]")
 # More written conditions than this are data, not a question; it also bounds the time.
@@ -66,32 +65,41 @@ def written(r: Reading) -> list[Filter]:
     found: list[Filter] = []
     used: list[tuple[int, int]] = []
     r.compared = tuple(_compared(text))
-    for match, condition in sorted(_read(text, r.compared), key=lambda pair: pair[0].start()):
+    for match, op, value in sorted(_read(text, r.compared), key=lambda read: read[0].start()):
         start, end = match.span()
         if used and start < used[-1][1]:
             continue
         if len(used) == MAX_WRITTEN:
             break
         used.append((start, end))
-        found.append(replace(condition, text=match[0], span=Span(start, end), certainty=_certainty(r, start, end)))
+        found.append(
+            Filter(
+                column=match["column"].rpartition(".")[2].strip('`"[]'),
+                op=op,
+                value=value,
+                scope=Scope.QUESTION,
+                certainty=_certainty(r, match),
+                text=match[0],
+                span=Span(start, end),
+            )
+        )
     _take(r, used)
     return found
 
 
-def _read(text: str, compared: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], Filter]]:
+def _read(text: str, compared: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], Op, Value]]:
     for m in _BETWEEN.finditer(text) if "BETWEEN" in text else ():
-        yield m, _filter(m["column"], Op.RANGE, _range(m["low"], m["high"]))
+        yield m, Op.RANGE, _range(m["low"], m["high"])
     for m in _NULL.finditer(text) if any(word in text for word in _NULLS) else ():
-        yield m, _filter(m["column"], Op.IS_NOT_NULL if m["no"] else Op.IS_NULL, Null())
+        yield m, Op.IS_NOT_NULL if m["no"] else Op.IS_NULL, Null()
     for m in _LIKE.finditer(text) if "LIKE" in text else ():
-        yield m, _filter(m["column"], Op.NOT_LIKE if m["no"] else Op.LIKE, _literal(m["value"]))
+        yield m, Op.NOT_LIKE if m["no"] else Op.LIKE, _literal(m["value"])
     for m in _IN.finditer(text) if _IN_LIST.search(text) else ():
         members = tuple(v for v in map(_literal, _PIECE.findall(m["values"])) if isinstance(v, Text | Number | Boolean))
-        yield m, _filter(m["column"], Op.NOT_IN if m["no"] else Op.IN, Many(members))
+        yield m, Op.NOT_IN if m["no"] else Op.IN, Many(members)
     for m in compared:
-        op = _OPS[m["op"].replace(" ", "")]
-        value = _literal(m["value"])
-        yield m, _comparison(m["column"], op, value)
+        op, value = _OPS[m["op"].replace(" ", "")], _literal(m["value"])
+        yield m, (Op.IS_NULL if op is Op.EQ else Op.IS_NOT_NULL) if isinstance(value, Null) else op, value
 
 
 def _compared(text: str) -> Iterator[re.Match[str]]:
@@ -116,16 +124,6 @@ def _name_start(text: str, place: int, sign: int) -> int:
     return start
 
 
-def _comparison(column: str, op: Op, value: Value) -> Filter:
-    if isinstance(value, Null):
-        return _filter(column, Op.IS_NULL if op is Op.EQ else Op.IS_NOT_NULL, value)
-    return _filter(column, op, value)
-
-
-def _filter(column: str, op: Op, value: Value) -> Filter:
-    return Filter(column=column.rpartition(".")[2].strip('`"[]'), op=op, value=value, scope=Scope.QUESTION)
-
-
 def _literal(raw: str) -> Value:
     if raw[:1] in {"'", '"'}:
         return Text(raw[1:-1].replace("''", "'").strip() or raw[1:-1])
@@ -147,12 +145,13 @@ def _range(low: str, high: str) -> Value:
     return Many((Text(low.strip("'\"")), Text(high.strip("'\""))))
 
 
-def _certainty(r: Reading, start: int, end: int) -> float:
+def _certainty(r: Reading, match: re.Match[str]) -> float:
     """How sure it is that a written condition is one of this question."""
-    lead, close = _clause(r.text, start, end)
-    if any(_wrapping(r.text, lead, start)):
+    if match.re is _COMPARISON and _BARE.fullmatch(match["value"]):
         return 0.45
-    if _BARE.fullmatch(r.text[start:end]):
+    start, end = match.span()
+    lead, close = _clause(r.text, start, end)
+    if _wrapping(r.text, lead, start):
         return 0.45
     return _settled(r, lead, start, end, close)
 

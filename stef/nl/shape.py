@@ -14,10 +14,9 @@ MOST_KEYS = 6
 
 def limits(r: Reading) -> list[Limit]:
     """Caps on rows: "top 10", "the 5 most expensive", "which six barges carried the most"; takes their numbers."""
-    if not r.amounts:
+    if not r.amounts or not r.holds(Kind.TOP, Kind.SUPERLATIVE, Kind.SORT, Kind.FIRST):
         return []
-    begun = r.figures(Kind.TOP, Kind.SUPERLATIVE, Kind.ASK, Kind.NUMBER, Kind.CURRENCY)
-    for i in sorted({*begun, *r.spelled()}):
+    for i in sorted({*r.amounts, *r.places(Kind.TOP, Kind.SUPERLATIVE, Kind.ASK)}):
         found = None if r.taken[i] else _top(r, i) or _counted_superlative(r, i) or _which_ten(r, i)
         if found is not None:
             return [replace(found, per=per_group(r, counted=True))]
@@ -120,8 +119,7 @@ def grouping(r: Reading, limit: Limit | None) -> list[GroupKey]:
 
 def _key_places(r: Reading) -> list[int]:
     """Where a key may begin: at "each", "by", "monthly", "over time", or a word in "-wise"."""
-    wise = r.lexicon.endings[Ending.WISE]
-    manners = [i for i, low in enumerate(r.lows) if low.endswith(wise)]
+    manners = [i for i in r.affixed if r.ends_as(i, Ending.WISE)]
     return sorted({*manners, *r.places(Kind.EACH, Kind.BY, Kind.PERIODIC, Kind.OVER_TIME)})
 
 

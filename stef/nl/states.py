@@ -169,7 +169,7 @@ def excluded(r: Reading) -> list[Filter]:
     """Plain words behind an exclusion, and words with a prefix of negation."""
     found: list[Filter] = []
     prefixes = r.lexicon.endings[Ending.NEGATION]
-    denied = [i for i, low in enumerate(r.lows) if low.startswith(prefixes)]
+    denied = [i for i in r.affixed if r.low(i).startswith(prefixes)]
     for i in sorted({*denied, *r.places(Kind.NEITHER, Kind.EXCLUDE)}):
         prefix = next((p for p in prefixes if r.low(i).startswith(p)), "")
         if prefix and r.free(i, i + 1):

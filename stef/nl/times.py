@@ -36,7 +36,7 @@ _REACH = 5
 
 def times(r: Reading) -> list[Filter]:
     """All conditions on time, left to right."""
-    if not r.moments and Kind.EDGE not in r.index:
+    if not r.moments and not (r.holds(Kind.EDGE) and r.holds(Kind.PERIOD)):
         return []
     found: list[Filter] = []
     end = 0

@@ -20,6 +20,7 @@ from stef.timespan import Calendar
 # What is read of a text; a question of more characters is no question.
 MAX_CHARACTERS = 8000
 MAX_TOKENS = 2000
+_YEAR_DIGITS = 4
 
 _TOKEN = re.compile(
     r"""
@@ -65,7 +66,8 @@ class Token:
         is_code: A word of letters and digits (`R55`, `TR-006`) that is no ordinal, decade, quarter or the like.
         is_known: A phrase of the lexicon begins with it.
         is_noun: A word with a meaning of its own, unless it begins a phrase of several words.
-        may_count: A number, or two words with a hyphen ("twenty-one").
+        may_count: A number, or two words of numbers with a hyphen ("twenty-one").
+        may_date: Digits that may be a date, a year or a part of one (`Q3`).
         one: Its lower-case form in the singular.
         endings: The forms that it may be of.
         roles: The parts that it plays.
@@ -80,6 +82,7 @@ class Token:
     is_known: bool = False
     is_noun: bool = False
     may_count: bool = False
+    may_date: bool = False
     one: str = ""
     endings: frozenset[Ending] = frozenset()
     roles: frozenset[Role] = frozenset()
@@ -108,7 +111,8 @@ _STOPS = frozenset(
 _NOTHING: Mapping[Kind, Mark] = {}
 _OUTSIDE = Token("", "", Form.PUNCT)
 _NEGATIONS = (Kind.NEITHER, Kind.EXCLUDE, Kind.NOT)
-_DATES = (Kind.DAY, Kind.TO_DATE, Kind.MONTH, Kind.ORDINAL, Kind.FISCAL, Kind.RELATIVE)
+_AFFIXES = frozenset({Ending.WISE, Ending.NEGATION})
+_DATES = (Kind.DAY, Kind.TO_DATE, Kind.MONTH, Kind.FISCAL)
 
 
 @dataclass(slots=True)
@@ -126,6 +130,7 @@ class Reading:
         digits: Tokens in which a digit stands.
         amounts: The only tokens at which an amount can begin.
         moments: The only tokens at which a date or period can begin.
+        affixed: Words with a prefix of negation or an ending for "by" ("region-wise").
         denies: Some word of negation or exclusion stands in the text.
         compared: The comparisons that stand written in the text, once a rule has looked for them.
     """
@@ -145,6 +150,7 @@ class Reading:
     digits: list[int] = field(default_factory=list)
     amounts: frozenset[int] = frozenset()
     moments: frozenset[int] = frozenset()
+    affixed: list[int] = field(default_factory=list)
     denies: bool = False
     compared: tuple[re.Match[str], ...] = ()
 
@@ -156,8 +162,19 @@ class Reading:
         self.digits = [i for i, token in enumerate(self.tokens) if token.has_digit]
         counts = [i for i, token in enumerate(self.tokens) if token.may_count]
         self.amounts = frozenset((*counts, *self.places(Kind.NUMBER, Kind.CURRENCY)))
-        self.moments = frozenset((*self.digits, *self.amounts, *self.places(*_DATES)))
+        self.moments = self._moments()
+        self.affixed = [i for i, token in enumerate(self.tokens) if not _AFFIXES.isdisjoint(token.endings)]
         self.denies = self.holds(*_NEGATIONS) or not self.lexicon.roles[Role.NON].isdisjoint(self.lows)
+
+    def _moments(self) -> frozenset[int]:
+        found = [i for i in self.digits if self.tokens[i].may_date]
+        if self.holds(Kind.MONTH, Kind.AGO):
+            found += (*self.digits, *self.amounts)
+        if self.holds(Kind.QUARTER, Kind.HALF):
+            found += self.places(Kind.ORDINAL)
+        if self.holds(Kind.PERIOD):
+            found += self.places(Kind.RELATIVE)
+        return frozenset((*found, *self.places(*_DATES)))
 
     def _tokenize(self) -> None:
         tokens, starts, stops, lexicon = self.tokens, self.starts, self.stops, self.lexicon
@@ -369,12 +386,22 @@ def _piece(text: str, low: str, start: int, form: Form, lexicon: Lexicon) -> tup
         is_code=word and digit and bool(_CODE.fullmatch(text)) and not _NO_CODE.fullmatch(text),
         is_known=low in lexicon.phrases,
         is_noun=word and not low[:1].isdigit() and _NO_NOUN.isdisjoint(alone),
-        may_count=form is Form.NUMBER or "-" in low,
+        may_count=form is Form.NUMBER or ("-" in low and all(_is_number(w, lexicon) for w in low.split("-", 1))),
+        may_date=digit and (form is not Form.NUMBER or len(text) == _YEAR_DIGITS),
         one=singular(low),
-        endings=frozenset(ending for ending, letters in lexicon.endings.items() if low.endswith(letters)),
+        endings=_endings(low, lexicon),
         roles=lexicon.parts.get(low, frozenset()),
     )
     return token, start, start + len(text)
+
+
+def _endings(low: str, lexicon: Lexicon) -> frozenset[Ending]:
+    found = {ending for ending, letters in lexicon.endings.items() if low.endswith(letters)} - {Ending.NEGATION}
+    return frozenset(found | {Ending.NEGATION}) if low.startswith(lexicon.endings[Ending.NEGATION]) else frozenset(found)
+
+
+def _is_number(word: str, lexicon: Lexicon) -> bool:
+    return any(phrase.kind is Kind.NUMBER for phrase in lexicon.single.get(word, ()))
 
 
 def _is_number_sign(word: str, lexicon: Lexicon) -> bool:

@@ -82,9 +82,9 @@ class Detector:
         if not self._latin:
             return None
         written = _WORD.findall(text)
-        words = [word.lower() if word.isascii() else fold(word, {})[0] for word in written]
-        english = sum(word in self._english for word in words)
-        if sum(word in self._speakers for word in words) <= english:
+        words = _WORD.findall(text.lower()) if text.isascii() else [fold(word, {})[0] for word in written]
+        english = sum(map(self._english.__contains__, words))
+        if sum(map(self._speakers.__contains__, words)) <= english:
             return None
         if text.isascii() and not any(word.strip("¿¡?!.,;:()\"'") in self._speakers for word in text.lower().split()):
             return None  # only inside words such as `{"total":`
