@@ -69,7 +69,7 @@ def implied(r: Reading, found: list[Aggregation], keys: list[GroupKey], order: l
     mapped = r.rules.physical(r.words(start, end)) is not None and not r.has(end - 1, Kind.NAMING)
     if (mapped and not r.ends_as(end - 1, Ending.PLURAL)) or any(r.has(i, Kind.MEASURE) for i in range(start, end)):
         return [_unsaid(r, start, end, "sum", 0.55)]
-    split = any(r.marks[i][Kind.EACH].payload for i in r.places(Kind.EACH) if i >= end)
+    split = any(r.marked(i, Kind.EACH).payload for i in r.places(Kind.EACH) if i >= end)
     bare = head == 0 and not r.has(0, Kind.ASK)
     counts = r.ends_as(end - 1, Ending.PLURAL) and not order and (split or bare or any(key.unit for key in keys))
     return [replace(_unsaid(r, start, end, "count", 0.5), distinct=start > head)] if counts else []
@@ -209,7 +209,7 @@ def projections(r: Reading) -> list[Projection]:
     found: list[Projection] = []
     read = 0
     for i in r.places(Kind.ASK):
-        mark = r.marks[i][Kind.ASK]
+        mark = r.marked(i, Kind.ASK)
         if i < read or not _asks(r, i, mark.payload):
             continue
         read = mark.end

@@ -117,7 +117,7 @@ def _certainty(r: Reading, i: int, op: Op, amount: Amount) -> float:
     if amount.number.value == 0 and op is Op.GT:
         return 0.45
     asked = r.ends(i, Kind.ASK)
-    if r.has(i - 1, Kind.EACH, Kind.TOP) or (asked is not None and r.marks[asked][Kind.ASK].payload == "list"):
+    if r.has(i - 1, Kind.EACH, Kind.TOP) or (asked is not None and r.marked(asked, Kind.ASK).payload == "list"):
         return 0.4  # "list at least five" is about rows
     return 0.7 if r.plays(i, Role.LOOSE) else 0.85
 
@@ -188,7 +188,7 @@ def _equal(r: Reading, i: int) -> tuple[int, Filter] | None:
 def _identified(r: Reading, i: int, amount: Amount) -> tuple[int, Filter]:
     """Read "post ID 12", "yard 4", "customers number 3"."""
     at = i - 2 if r.has(i - 1, Kind.BE) else i - 1
-    sign = r.marks[at][Kind.IDENTIFY].payload
+    sign = r.marked(at, Kind.IDENTIFY).payload
     column = r.words(at - 1, at + 1) if r.is_noun(at - 1) and sign == "part" else r.low(at)
     if sign == "sign" and r.is_noun(at - 1):
         column = r.words(at - 2, at) if r.has(at - 1, Kind.NAME) and r.is_noun(at - 2) else r.low(at - 1)

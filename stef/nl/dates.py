@@ -243,7 +243,7 @@ def _relative(r: Reading, i: int) -> When | None:
     amount = read_amount(r, j)
     if amount is None or not r.has(amount.bare_end, Kind.PERIOD):
         return _period(r, mark.payload, j, fiscal=False)
-    period = r.marks[amount.bare_end][Kind.PERIOD]
+    period = r.marked(amount.bare_end, Kind.PERIOD)
     count = int(amount.number.value)
     if mark.payload != "-1" or not 0 < count < 10000:
         return None
@@ -267,7 +267,7 @@ def _ago(r: Reading, i: int) -> When | None:
     amount = read_amount(r, i)
     if amount is None or not r.has(amount.bare_end, Kind.PERIOD) or not r.has(amount.bare_end + 1, Kind.AGO):
         return None
-    unit = Unit(r.marks[amount.bare_end][Kind.PERIOD].payload)
+    unit = Unit(r.marked(amount.bare_end, Kind.PERIOD).payload)
     return When(amount.bare_end + 2, ago(r.calendar, unit, amount.number.value), 0.6, relative=True, unit=unit)
 
 

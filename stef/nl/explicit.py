@@ -210,7 +210,7 @@ def _term(r: Reading, lead: int, start: int, end: int, close: int) -> list[int] 
         if not first <= i < last:
             continue
         if r.starts[i] >= end:
-            return list(range(r.marks[i][Kind.DEFINE].end, last))
+            return list(range(r.marked(i, Kind.DEFINE).end, last))
         if r.stops[i] <= start:
             return list(range(first, i))
     return None

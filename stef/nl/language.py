@@ -74,7 +74,7 @@ def _is_strange(r: Reading) -> bool:
     plain = 0
     for i, token in enumerate(r.tokens[:_MOST]):
         if token.form is Form.WORD and not token.is_code and "_" not in token.text:
-            if i in r.marks:
+            if i in r.phrases:
                 return False
             plain += 1
     return plain >= _FEW

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stef.lexicon import Ending, Kind, Role
-from stef.nl.tokens import Form, Mark, Reading
+from stef.lexicon import Ending, Kind, Phrase, Role
+from stef.nl.tokens import Form, Reading
 from stef.spec import Filter, Op, Scope
 from stef.values import Many, Text, Value, fold
 
 _LISTED = 20
 _NEGATION_REACH = 6
 _PAUSES = frozenset({".", "?", ";", ":", ","})
-_UNMARKED: Mapping[Kind, Mark] = {}
+_UNMARKED: Mapping[Kind, Phrase] = {}
 
 
 def declared(r: Reading) -> list[Filter]:
@@ -143,8 +143,8 @@ def negated(r: Reading, i: int) -> bool:
     if not r.denies:
         return False
     for j in range(i - 1, max(i - 1 - _NEGATION_REACH, -1), -1):
-        here = r.marks.get(j, _UNMARKED)
-        if Kind.NEITHER in here or (Kind.EXCLUDE in here and here[Kind.EXCLUDE].end <= i):
+        here = r.phrases.get(j, _UNMARKED)
+        if Kind.NEITHER in here or (Kind.EXCLUDE in here and r.marked(j, Kind.EXCLUDE).end <= i):
             return True
         if Kind.NOT in here and i - j <= 4 and not r.has(j + 1, Kind.COMPARE):
             return True

@@ -26,8 +26,8 @@ def limits(r: Reading) -> list[Limit]:
 def per_group(r: Reading, *, counted: bool) -> tuple[str, ...]:
     """What the rows are counted for: "for each branch", "5 per branch" (but not "the highest revenue per hour")."""
     for i in r.places(Kind.EACH):
-        ratio = r.marks[i][Kind.EACH].payload and any(
-            not _has_measure(r.marks[k][Kind.SUPERLATIVE]) for k in r.places(Kind.SUPERLATIVE) if k < i
+        ratio = r.marked(i, Kind.EACH).payload and any(
+            not _has_measure(r.marked(k, Kind.SUPERLATIVE)) for k in r.places(Kind.SUPERLATIVE) if k < i
         )
         if counted or not ratio:
             return _per(r, i)
@@ -67,7 +67,7 @@ def _top(r: Reading, i: int) -> Limit | None:
 
 
 def _counted_superlative(r: Reading, i: int) -> Limit | None:
-    if r.has(i, Kind.SUPERLATIVE) and (behind := read_amount(r, r.marks[i][Kind.SUPERLATIVE].end)):
+    if r.has(i, Kind.SUPERLATIVE) and (behind := read_amount(r, r.marked(i, Kind.SUPERLATIVE).end)):
         if r.is_noun(behind.bare_end) and not r.has(behind.bare_end, Kind.PERIOD) and not behind.measure:
             return _limit(r, i, behind.bare_end, int(behind.number.value), 0.75)
         return None

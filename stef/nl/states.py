@@ -17,7 +17,7 @@ def classes(r: Reading) -> list[Filter]:
     """A plain word in front of a noun that names a class: "from the fax channel", "the rigging team"."""
     found: list[Filter] = []
     for i in (place - 1 for place in r.places(Kind.NAMING) if place > 1):
-        named = r.marks[i + 1][Kind.NAMING]
+        named = r.marked(i + 1, Kind.NAMING)
         if r.taken[i] or named.payload or not _is_plain(r, i) or r.is_noun(i + 2) or r.has(i, Kind.VAGUE):
             continue
         led = r.has(i - 1, Kind.ARTICLE) and r.has(i - 2, Kind.PREPOSITION, Kind.VERB) and not r.has(i - 2, Kind.ASK)
@@ -107,7 +107,7 @@ def states(r: Reading) -> list[Filter]:
             found.append(
                 _listed(r, i, mark.end) or _state(r, i, mark.end, kind, _state_certainty(r, i, mark.end, kind))
             )
-            r.take(i, r.marks[i][kind].end)
+            r.take(i, r.marked(i, kind).end)
             break
     return found
 
@@ -126,7 +126,7 @@ def _listed(r: Reading, i: int, end: int) -> Filter | None:
 
 
 def _state(r: Reading, i: int, end: int, kind: Kind, certainty: float) -> Filter:
-    payload = r.marks[i][kind].payload
+    payload = r.marked(i, kind).payload
     if payload.endswith(" <"):
         value = overdue(r, i, end)
         return value_filter(r, i, end, payload[:-2], value, min(certainty, 0.6), op=Op.RANGE, implied=True)
@@ -225,6 +225,6 @@ def _keys(r: Reading) -> set[int]:
     """The last nouns behind "each", "per" and the like: what figures are asked for, and no values."""
     found: set[int] = set()
     for i in r.places(Kind.EACH):
-        end = r.marks[i][Kind.EACH].end
+        end = r.marked(i, Kind.EACH).end
         found.add(max(r.nouns_end(r.skip(end, Kind.ARTICLE)) - 1, end))
     return found

@@ -284,7 +284,7 @@ def elapsed(r: Reading, start: int, i: int, op: Op) -> tuple[int, Filter] | None
     if amount is None or not r.has(amount.bare_end, Kind.PERIOD):
         return None
     passed = r.has(amount.bare_end + 1, Kind.AGO)
-    unit = Unit(r.marks[amount.bare_end][Kind.PERIOD].payload)
+    unit = Unit(r.marked(amount.bare_end, Kind.PERIOD).payload)
     comparative = r.mark(start, Kind.COMPARATIVE)
     old = comparative is not None and comparative.payload.startswith("age ") and unit is not Unit.YEAR
     if not passed and not old:

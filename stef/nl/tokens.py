@@ -64,7 +64,7 @@ class Token:
         is_capital: A word that begins with a capital letter.
         has_digit: A digit stands in it.
         is_code: A word of letters and digits (`R55`, `TR-006`) that is no ordinal, decade, quarter or the like.
-        is_known: A phrase of the lexicon begins with it.
+        alone: What it is by itself, by kind; None when no phrase begins with it.
         is_noun: A word with a meaning of its own, unless it begins a phrase of several words.
         may_count: A number, or two words of numbers with a hyphen ("twenty-one").
         may_date: Digits that may be a date, a year or a part of one (`Q3`).
@@ -79,7 +79,7 @@ class Token:
     is_capital: bool = False
     has_digit: bool = False
     is_code: bool = False
-    is_known: bool = False
+    alone: Mapping[Kind, Phrase] | None = None
     is_noun: bool = False
     may_count: bool = False
     may_date: bool = False
@@ -108,7 +108,7 @@ _STOPS = frozenset(
         Kind.RELATIVE,
     }
 )
-_NOTHING: Mapping[Kind, Mark] = {}
+_NOTHING: Mapping[Kind, Phrase] = {}
 _OUTSIDE = Token("", "", Form.PUNCT)
 _NEGATIONS = (Kind.NEITHER, Kind.EXCLUDE, Kind.NOT)
 _AFFIXES = frozenset({Ending.WISE, Ending.NEGATION})
@@ -122,7 +122,7 @@ class Reading:
     Attributes:
         starts: The first character of each token.
         stops: The character behind each token.
-        marks: The phrases that begin at a token, the longest of each kind; tokens without one are left out.
+        phrases: Those that begin at a token, the longest of each kind; tokens without one are left out.
         taken: 1 for tokens that are part of something found.
         lows: The folded words.
         index: For each kind, the tokens at which a phrase of it begins, in order.
@@ -142,7 +142,7 @@ class Reading:
     tokens: list[Token] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     stops: list[int] = field(default_factory=list)
-    marks: dict[int, Mapping[Kind, Mark]] = field(default_factory=dict)
+    phrases: dict[int, Mapping[Kind, Phrase]] = field(default_factory=dict)
     taken: bytearray = field(default_factory=bytearray)
     lows: tuple[str, ...] = ()
     index: dict[Kind, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -177,10 +177,10 @@ class Reading:
         return frozenset((*found, *self.places(*_DATES)))
 
     def _tokenize(self) -> None:
-        tokens, starts, stops, lexicon = self.tokens, self.starts, self.stops, self.lexicon
+        tokens, starts, stops, known = self.tokens, self.starts, self.stops, _vocabulary(self.lexicon)
         for found in _TOKEN.finditer(self.text[:MAX_CHARACTERS]):
             start, form = found.start(), found.lastgroup or ""
-            for token, first, stop in _pieces(found[form], form, lexicon):
+            for token, first, stop in known[form][found[form]]:
                 tokens.append(token)
                 starts.append(start + first)
                 stops.append(start + stop)
@@ -191,16 +191,15 @@ class Reading:
 
     def _mark(self) -> None:
         """Find the phrases at each token, and the words that have a meaning of their own."""
-        lexicon, lows, marks, index = self.lexicon, self.lows, self.marks, self.index
+        longer, lows, index = self.lexicon.longer, self.lows, self.index
         nouns = [token.is_noun for token in self.tokens]
-        for i in [i for i, token in enumerate(self.tokens) if token.is_known]:
-            here = _alone(lows[i], i, lexicon)
-            longer = lexicon.longer.get(lows[i : i + 2])
-            if longer and (phrases := self._phrases(i, longer)):
+        for i, here in [(i, token.alone) for i, token in enumerate(self.tokens) if token.alone is not None]:
+            begun = longer.get(lows[i : i + 2])
+            if begun and (phrases := self._whole(i, begun)):
                 here = {**here, **phrases}
                 nouns[i] = nouns[i] and _NO_NOUN.isdisjoint(phrases)
             if here:
-                marks[i] = here
+                self.phrases[i] = here
             for kind in here:
                 index[kind].append(i)
         self.nouns = bytearray(nouns)
@@ -217,17 +216,27 @@ class Reading:
 
     def mark(self, i: int, kind: Kind) -> Mark | None:
         """The phrase of that kind that begins at a place, or None."""
-        here = self.marks.get(i)
-        return None if here is None else here.get(kind)
+        here = self.phrases.get(i)
+        phrase = None if here is None else here.get(kind)
+        return None if phrase is None else Mark(i + len(phrase.words), phrase.payload)
+
+    def marked(self, i: int, kind: Kind) -> Mark:
+        """The phrase of that kind at a place where one is known to begin.
+
+        Raises:
+            KeyError: None does.
+        """
+        phrase = self.phrases[i][kind]
+        return Mark(i + len(phrase.words), phrase.payload)
 
     def has(self, i: int, *kinds: Kind) -> bool:
         """Whether a phrase of one of the kinds begins at a place."""
-        here = self.marks.get(i)
+        here = self.phrases.get(i)
         return here is not None and not here.keys().isdisjoint(kinds)
 
     def has_any(self, i: int, kinds: frozenset[Kind]) -> bool:
         """The same for many kinds."""
-        here = self.marks.get(i)
+        here = self.phrases.get(i)
         return here is not None and not kinds.isdisjoint(here)
 
     def holds(self, *kinds: Kind) -> bool:
@@ -260,11 +269,11 @@ class Reading:
 
     def skip(self, i: int, *kinds: Kind) -> int:
         """The first place from `i` on where none of the kinds begins."""
-        while (here := self.marks.get(i)) is not None:
-            ends = [here[kind].end for kind in kinds if kind in here]
-            if not ends:
+        while (here := self.phrases.get(i)) is not None:
+            sizes = [len(here[kind].words) for kind in kinds if kind in here]
+            if not sizes:
                 break
-            i = max(ends)
+            i += max(sizes)
         return i
 
     def take(self, start: int, end: int) -> None:
@@ -296,7 +305,7 @@ class Reading:
         """Whether a word may continue a noun phrase: a noun, and no verb form or comparison behind one."""
         if not self.is_noun(i):
             return False
-        here = self.marks.get(i, _NOTHING)
+        here = self.phrases.get(i, _NOTHING)
         if Kind.DATED_VERB in here:
             return self.has(i + 1, Kind.DATED_NOUN)
         return not self.ends_as(i, Ending.PARTICIPLE) and _STOPS.isdisjoint(here)
@@ -328,31 +337,46 @@ class Reading:
         """The text of tokens `[start, end)` as written."""
         return self.text[self.starts[start] : self.stops[end - 1]]
 
-    def _phrases(self, i: int, phrases: Iterable[Phrase]) -> Mapping[Kind, Mark]:
-        """Those of several words that begin at a token, of phrases whose first two words do."""
-        found: dict[Kind, Mark] = {}
+    def _whole(self, i: int, phrases: Iterable[Phrase]) -> Mapping[Kind, Phrase]:
+        """Those that stand at a token with all their words, of phrases whose first two words do."""
+        found: dict[Kind, Phrase] = {}
         for phrase in phrases:
             size = len(phrase.words)
             if phrase.kind not in found and (size == 2 or self.lows[i : i + size] == phrase.words):
-                found[phrase.kind] = Mark(i + size, phrase.payload)
+                found[phrase.kind] = phrase
         return found
 
 
-@lru_cache(maxsize=16384)
-def _alone(word: str, i: int, lexicon: Lexicon) -> Mapping[Kind, Mark]:
-    """The marks of a word by itself at a place."""
-    return {phrase.kind: Mark(i + 1, phrase.payload) for phrase in lexicon.single.get(word, ())}
-
-
 _FORMS = {form.value: form for form in Form}
-_WORDS = {"plain", "word"}
+_WORDS = ("plain", "word")
+_MOST_WORDS = 16384
+_Pieces = tuple[tuple[Token, int, int], ...]
 
 
-@lru_cache(maxsize=16384)
-def _pieces(text: str, form: str, lexicon: Lexicon) -> tuple[tuple[Token, int, int], ...]:
+class _Known(dict[str, _Pieces]):
+    """The tokens of what was read before; a mapping looks up faster than a function with a cache is called."""
+
+    def __init__(self, form: str, lexicon: Lexicon) -> None:
+        super().__init__()
+        self._form, self._lexicon = form, lexicon
+
+    def __missing__(self, text: str) -> _Pieces:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        words = self._form in _WORDS
+        found = _pieces(text, self._lexicon) if words else (_piece(text, text, 0, _FORMS[self._form], self._lexicon),)
+        self[text] = found
+        return found
+
+
+@lru_cache(maxsize=8)
+def _vocabulary(lexicon: Lexicon) -> Mapping[str, _Known]:
+    """For each group of the pattern the tokens that are known."""
+    return {form: _Known(form, lexicon) for form in _TOKEN.groupindex}
+
+
+def _pieces(text: str, lexicon: Lexicon) -> _Pieces:
     """What a run of letters and digits is made of, with first character and the one behind; most often one word."""
-    if form not in _WORDS:
-        return (_piece(text, text, 0, _FORMS[form], lexicon),)
     low = text.lower().replace("’", "'")
     attached = _ATTACHED.fullmatch(text)
     if attached and not _DECADE.fullmatch(low) and _is_unit(attached[2].lower(), lexicon):
@@ -376,7 +400,7 @@ def _word(text: str, low: str, start: int, lexicon: Lexicon) -> tuple[Token, int
 
 def _piece(text: str, low: str, start: int, form: Form, lexicon: Lexicon) -> tuple[Token, int, int]:
     word, digit = form is Form.WORD, any(map(str.isdecimal, text))
-    alone = {phrase.kind for phrase in lexicon.single.get(low, ())}
+    alone = lexicon.single.get(low)
     token = Token(
         text=text,
         low=low,
@@ -384,8 +408,8 @@ def _piece(text: str, low: str, start: int, form: Form, lexicon: Lexicon) -> tup
         is_capital=word and text[:1].isupper(),
         has_digit=digit,
         is_code=word and digit and bool(_CODE.fullmatch(text)) and not _NO_CODE.fullmatch(text),
-        is_known=low in lexicon.phrases,
-        is_noun=word and not low[:1].isdigit() and _NO_NOUN.isdisjoint(alone),
+        alone=alone,
+        is_noun=word and not low[:1].isdigit() and _NO_NOUN.isdisjoint(alone or ()),
         may_count=form is Form.NUMBER or ("-" in low and all(_is_number(w, lexicon) for w in low.split("-", 1))),
         may_date=digit and (form is not Form.NUMBER or len(text) == _YEAR_DIGITS),
         one=singular(low),
@@ -401,7 +425,7 @@ def _endings(low: str, lexicon: Lexicon) -> frozenset[Ending]:
 
 
 def _is_number(word: str, lexicon: Lexicon) -> bool:
-    return any(phrase.kind is Kind.NUMBER for phrase in lexicon.single.get(word, ()))
+    return Kind.NUMBER in lexicon.single.get(word, ())
 
 
 def _is_number_sign(word: str, lexicon: Lexicon) -> bool:

@@ -11,6 +11,7 @@ from stef.lexicon import Kind, Lexicon
 from stef.phrasebook import LETTER, Phrasebook, fold
 
 _WORD = re.compile(rf"[{LETTER}]+")
+_PLAIN_WORD = re.compile(r"\w+")
 _MOST = 600
 # Words of English that say that a text is English; its verbs and nouns are in other languages too.
 _FRAME = (Kind.FUNCTION, Kind.ASK, Kind.PREPOSITION, Kind.EACH, Kind.COUNT, Kind.AGGREGATE, Kind.COMPARE, Kind.RELATIVE)
@@ -42,6 +43,9 @@ class Detector:
             for word in book.vocabulary | book.classes | set(book.measures):
                 if not word.isdecimal() and (len(word) > 1 or word in book.functions):
                     self._speakers[word] = (*self._speakers.get(word, ()), book)
+        # What a word adds to those of the other languages, less those of English.
+        self._balance = dict.fromkeys(self._english - self._speakers.keys(), -1)
+        self._balance |= dict.fromkeys(self._speakers.keys() - self._english, 1)
 
     def language(self, text: str) -> Phrasebook | None:
         """The phrasebook of the language that most of the text is in; None for English and for unknown languages."""
@@ -81,20 +85,20 @@ class Detector:
     def _by_words(self, text: str) -> Phrasebook | None:
         if not self._latin:
             return None
-        written = _WORD.findall(text)
-        words = _WORD.findall(text.lower()) if text.isascii() else [fold(word, {})[0] for word in written]
-        english = sum(map(self._english.__contains__, words))
-        if sum(map(self._speakers.__contains__, words)) <= english:
+        plain = text.isascii()
+        words = _PLAIN_WORD.findall(text.lower()) if plain else [fold(word, {})[0] for word in _WORD.findall(text)]
+        if sum(filter(None, map(self._balance.get, words))) <= 0:
             return None
         if text.isascii() and not any(word.strip("¿¡?!.,;:()\"'") in self._speakers for word in text.lower().split()):
             return None  # only inside words such as `{"total":`
-        return self._spoken(text, written, words, english)
+        return self._spoken(text, words)
 
-    def _spoken(self, text: str, written: list[str], words: list[str], english: int) -> Phrasebook | None:
+    def _spoken(self, text: str, words: list[str]) -> Phrasebook | None:
         """The language of most of the words, unless more of them are English."""
+        english = sum(word in self._english for word in words)
         counted, own = dict.fromkeys(self._latin, 0.0), dict.fromkeys(self._latin, 0.0)
         strange = dict.fromkeys(self._latin, 0)
-        for i, (said, word) in enumerate(zip(written, words, strict=True)):
+        for i, (said, word) in enumerate(zip(_WORD.findall(text), words, strict=True)):
             speakers, foreign = self._speakers.get(word, ()), said.lower() in self._foreign
             # A capital inside a sentence is a name, or a noun of German.
             weight = 0.5 if i and said[:1].isupper() else 1.0
