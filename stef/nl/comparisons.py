@@ -24,7 +24,9 @@ def comparisons(r: Reading) -> list[Filter]:
     for i in sorted({*r.figures(*_STARTS), *r.spelled()}):
         if i < end or r.taken[i]:
             continue
-        read = _between(r, i) or _compared(r, i) or _trailing(r, i) or _equal(r, i)
+        read = _between(r, i) or _compared(r, i)
+        if read is None and i in r.amounts:
+            read = _trailing(r, i) or _equal(r, i)
         if read is not None:
             end, condition = read
             found.append(condition)
@@ -49,7 +51,7 @@ def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
     lead = r.mark(i, Kind.BETWEEN)
     opened = lead is not None or r.has(i, Kind.OF) or r.plays(i, Role.FROM, Role.WITH)
     start = r.skip(lead.end if lead else i + 1, Kind.ARTICLE) if opened else i
-    low = read_amount(r, start, spelled=lead is not None)
+    low = read_amount(r, start, spelled=lead is not None) if start in r.amounts else None
     if low is None or not r.has(low.end, Kind.TO) or (r.has(low.end, Kind.AND) and lead is None):
         return None
     high = read_amount(r, low.end + 1, spelled=lead is not None)
@@ -64,6 +66,8 @@ def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
 
 def _compared(r: Reading, i: int) -> tuple[int, Filter] | None:
     """An operator in words or as a sign, and the amount behind it."""
+    if not r.has(i, Kind.COMPARE, Kind.COMPARATIVE):
+        return None
     measure = ""
     mark = r.mark(i, Kind.COMPARE)
     comparative = r.mark(i, Kind.COMPARATIVE)

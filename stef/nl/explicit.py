@@ -32,7 +32,12 @@ _IN = re.compile(
     rf"(?P<column>{_NAME})\s(?P<no>NOT\s)?IN\s?\((?P<values>\s?{_QUOTED}(?:\s?,\s?{_QUOTED}){{0,50}})\s?\)"
 )
 _IN_LIST = re.compile(r"\sIN\s?\(")
-_FUNCTION = re.compile(r"\b(?P<name>MAX|MIN|SUM|AVG|COUNT|DIVIDE)\s?\(\s?(?P<of>[^()\n]{0,80})", re.IGNORECASE)
+_BRACKET = re.compile(r"[(\[]")
+_CALLED = re.compile(r"\b[^\W\d]+(?=\s?\Z)")
+_OPERAND = re.compile(r"\(\s?(?P<of>[^()\n]{0,80})")
+_FUNCTIONS = frozenset({"MAX", "MIN", "SUM", "AVG", "COUNT", "DIVIDE"})
+# More letters than the name of a function and the space behind it have.
+_LONGEST_CALL = 10
 _PIECE = re.compile(_QUOTED)
 _OPS = {
     "=": Op.EQ,
@@ -50,7 +55,6 @@ _CLAUSE_MARKS = (";", "\n", ". ", "? ")
 # An unquoted word as the value is as often another column.
 _BARE = re.compile(r"[^\W\d][\w-]*")
 _WRAPPING = frozenset({"DIVIDE", "SUM", "COUNT", "AVG", "MULTIPLY", "SUBTRACT", "MAX", "MIN", "CASE", "IF"})
-_CALL = re.compile(r"\b(?P<name>[^\W\d]++)\s?[(\[]")
 # More written conditions than this are data, not a question; it also bounds the time.
 MAX_WRITTEN = 60
 # Marks without which nothing can be a written condition: a quick look before the slow one.
@@ -198,9 +202,16 @@ def hinted(r: Reading) -> list[tuple[int, int]]:
 
 def _wrapping(text: str, start: int, end: int) -> list[int]:
     """Where a function or CASE begins that is written out."""
-    if "(" not in text and "[" not in text:
-        return []
-    return [m.start() for m in _CALL.finditer(text, start, end) if m["name"].upper() in _WRAPPING]
+    return [name.start() for name, _ in _calls(text, start, end) if name[0].upper() in _WRAPPING]
+
+
+def _calls(text: str, start: int, end: int) -> Iterator[tuple[re.Match[str], int]]:
+    """The words right before a bracket, with the place of the bracket."""
+    for bracket in _BRACKET.finditer(text, start, end):
+        place = bracket.start()
+        called = _CALLED.search(text, max(start, place - _LONGEST_CALL), place)
+        if called is not None:
+            yield called, place
 
 
 def _term(r: Reading, lead: int, start: int, end: int, close: int) -> list[int] | None:
@@ -223,10 +234,18 @@ def _take(r: Reading, used: list[tuple[int, int]]) -> None:
 
 def written_aggregates(r: Reading) -> list[Aggregation]:
     """Functions that a hint spells out: `SUM(cost)`, `DIVIDE(…)`; supporting evidence, below 0.5 for nested ones."""
-    found = []
-    for m in _FUNCTION.finditer(r.text[:MAX_CHARACTERS]) if "(" in r.text else ():
-        name = m["name"].lower()
-        function = "ratio" if name == "divide" else name
-        of = "" if function == "ratio" else m["of"].strip().split(" ")[0].strip('`"')
-        found.append(Aggregation(function=function, of=of, certainty=0.45, text=m[0], span=Span(*m.span())))
+    found: list[Aggregation] = []
+    behind = 0
+    for name, bracket in _calls(r.text, 0, MAX_CHARACTERS):
+        operand = _OPERAND.match(r.text, bracket, MAX_CHARACTERS)
+        if operand is None or name.start() < behind or name[0].upper() not in _FUNCTIONS:
+            continue
+        start, behind = name.start(), operand.end()
+        function = "ratio" if name[0].upper() == "DIVIDE" else name[0].lower()
+        of = "" if function == "ratio" else operand["of"].strip().split(" ")[0].strip('`"')
+        found.append(
+            Aggregation(
+                function=function, of=of, certainty=0.45, text=r.text[start:behind], span=Span(start, behind)
+            )
+        )
     return found

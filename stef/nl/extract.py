@@ -41,6 +41,7 @@ FILTER_RULES: tuple[Callable[[Reading], list[Filter]], ...] = (
 # What reads amounts, dates and declared or quoted words; the others go by words of the language.
 _ANY_LANGUAGE: frozenset[Callable[[Reading], list[Filter]]] = frozenset({written, declared, quoted, times, comparisons})
 _FOREIGN_CERTAINTY = 0.3
+_REQUIRED = 0.5
 # A follow-up is short, and names no aggregate of its own.
 _SHORT = 9
 
@@ -101,12 +102,11 @@ def _place(condition: Filter) -> int:
 
 def _heeding(r: Reading, filters: list[Filter]) -> list[Filter]:
     """Lower what stands in a hint without being written as a condition: "X means …" explains, it does not ask."""
-    hints = hinted(r)
-    if not hints:
+    if all(f.certainty < _REQUIRED for f in filters) or not (hints := hinted(r)):
         return filters
     words = defined(r)
     return [
-        replace(f, certainty=0.45) if f.certainty >= 0.5 and (_explains(r, f, hints) or _spoken_for(f, words)) else f
+        replace(f, certainty=0.45) if f.certainty >= _REQUIRED and (_explains(r, f, hints) or _spoken_for(f, words)) else f
         for f in filters
     ]
 

@@ -168,7 +168,7 @@ class Reading:
 
     def _moments(self) -> frozenset[int]:
         found = [i for i in self.digits if self.tokens[i].may_date]
-        if self.holds(Kind.MONTH, Kind.AGO):
+        if (self.digits or self.amounts) and self.holds(Kind.MONTH, Kind.AGO):
             found += (*self.digits, *self.amounts)
         if self.holds(Kind.QUARTER, Kind.HALF):
             found += self.places(Kind.ORDINAL)
@@ -179,7 +179,7 @@ class Reading:
     def _tokenize(self) -> None:
         tokens, starts, stops, known = self.tokens, self.starts, self.stops, _vocabulary(self.lexicon)
         for found in _TOKEN.finditer(self.text[:MAX_CHARACTERS]):
-            start, form = found.start(), found.lastgroup or ""
+            start, form = found.start(), found.lastindex or 0
             for token, first, stop in known[form][found[form]]:
                 tokens.append(token)
                 starts.append(start + first)
@@ -370,9 +370,9 @@ class _Known(dict[str, _Pieces]):
 
 
 @lru_cache(maxsize=8)
-def _vocabulary(lexicon: Lexicon) -> Mapping[str, _Known]:
+def _vocabulary(lexicon: Lexicon) -> Mapping[int, _Known]:
     """For each group of the pattern the tokens that are known."""
-    return {form: _Known(form, lexicon) for form in _TOKEN.groupindex}
+    return {number: _Known(form, lexicon) for form, number in _TOKEN.groupindex.items()}
 
 
 def _pieces(text: str, lexicon: Lexicon) -> _Pieces:
