@@ -16,12 +16,10 @@ _REACH = 3
 
 
 def comparisons(r: Reading) -> list[Filter]:
-    """All conditions on amounts, left to right; an average may stand for one."""
-    if not r.amounts and Kind.THAN_AVERAGE not in r.index:
-        return []
+    """All conditions on amounts, left to right."""
     found: list[Filter] = []
     end = 0
-    for i in sorted({*r.figures(*_STARTS), *r.spelled()}):
+    for i in _starts(r):
         if i < end or r.taken[i]:
             continue
         read = _between(r, i) or _compared(r, i)
@@ -34,16 +32,13 @@ def comparisons(r: Reading) -> list[Filter]:
     return found
 
 
-_STARTS = (
-    Kind.COMPARE,
-    Kind.COMPARATIVE,
-    Kind.BETWEEN,
-    Kind.NUMBER,
-    Kind.CURRENCY,
-    Kind.OF,
-    Kind.DIRECTION,
-    Kind.RELATIVE_PRONOUN,
-)
+def _starts(r: Reading) -> list[int]:
+    """Where a condition may begin: an average is compared with as an amount is."""
+    compared = r.places(Kind.COMPARE, Kind.COMPARATIVE)
+    if not r.amounts:
+        return compared if r.holds(Kind.THAN_AVERAGE) else []
+    opened = r.places(Kind.BETWEEN, Kind.OF, Kind.DIRECTION, Kind.RELATIVE_PRONOUN)
+    return sorted({*r.amounts, *compared, *opened})
 
 
 def _between(r: Reading, i: int) -> tuple[int, Filter] | None:

@@ -41,6 +41,8 @@ def times(r: Reading) -> list[Filter]:
     found: list[Filter] = []
     end = 0
     for i in r.figures(*_STARTS):
+        if i not in r.moments and not r.has(i, Kind.BETWEEN, Kind.DIRECTION):
+            continue
         read = None if i < end or r.taken[i] else _between(r, i) or _directed(r, i) or _bare(r, i)
         if read is not None:
             end, condition = read
