@@ -175,7 +175,7 @@ class Lexicon:
     language: str
     phrases: Mapping[str, tuple[Phrase, ...]]
     single: Mapping[str, Mapping[Kind, Phrase]]
-    longer: Mapping[tuple[str, str], tuple[Phrase, ...]]
+    longer: Mapping[tuple[str, ...], tuple[Phrase, ...]]
     roles: Mapping[Role, frozenset[str]]
     parts: Mapping[str, frozenset[Role]]
     endings: Mapping[Ending, tuple[str, ...]]
@@ -202,7 +202,7 @@ def build(
                 index.setdefault(words[0], []).append(Phrase(words, Kind(kind), str(payload)))
     ordered = {word: tuple(sorted(found, key=lambda p: -len(p.words))) for word, found in index.items()}
     single = {word: _one_of_each(p for p in found if len(p.words) == 1) for word, found in ordered.items()}
-    longer: dict[tuple[str, str], tuple[Phrase, ...]] = {}
+    longer: dict[tuple[str, ...], tuple[Phrase, ...]] = {}
     for phrase in (p for found in ordered.values() for p in found if len(p.words) > 1):
         start = (phrase.words[0], phrase.words[1])
         longer[start] = (*longer.get(start, ()), phrase)

@@ -11,9 +11,9 @@ from stef.result import FilterEvidence, Match
 from stef.spec import Filter
 from stef.values import Number, Text, fold
 
-# `steel boats refers to hull = 'S'`
+# `steel boats refers to hull = 'S'`: the verb is looked for, and what it explains goes back to the bracket before it.
 _GLOSS = re.compile(
-    r"([^;()]+?)\s+(?:refers?\s+to|means?|stands?\s+for|is\s+represented\s+(?:as|by)|denotes?)\s+([^;]+)", re.IGNORECASE
+    r"(?<=[^;()])\s(?:refers?\s+to|means?|stands?\s+for|is\s+represented\s+(?:as|by)|denotes?)\s+([^;]+)", re.IGNORECASE
 )
 _NAME = re.compile(r"[A-Za-z_]\w+")
 _LEAST_VALUE = 2
@@ -40,8 +40,10 @@ def _is_glossed(asked: Filter, facts: Facts) -> bool:
 
 
 def _glosses(facts: Facts) -> Iterator[tuple[str, str]]:
-    for found in _GLOSS.finditer(facts.expansion_text.replace(facts.question_text, " ")):
-        yield found[1], found[2]
+    text = facts.expansion_text.replace(facts.question_text, " ")
+    for found in _GLOSS.finditer(text):
+        start = max(text.rfind(mark, 0, found.start()) for mark in ";()") + 1
+        yield text[start : found.start()], found[1]
 
 
 def _uses(meaning: str, used: set[str]) -> bool:

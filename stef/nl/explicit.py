@@ -57,15 +57,13 @@ _BARE = re.compile(r"[^\W\d][\w-]*")
 _WRAPPING = frozenset({"DIVIDE", "SUM", "COUNT", "AVG", "MULTIPLY", "SUBTRACT", "MAX", "MIN", "CASE", "IF"})
 # More written conditions than this are data, not a question; it also bounds the time.
 MAX_WRITTEN = 60
-# Marks without which nothing can be a written condition: a quick look before the slow one.
+# ILIKE alone may be prose about SQL; with one of these beside it, it is a condition.
 _SIGNS = re.compile(r"[=<>≥≤]|\b(?:null|between|like|in)\b", re.IGNORECASE)
 
 
 def written(r: Reading) -> list[Filter]:
     """All written conditions, with what they stand for in the rest of the text settled."""
     text = r.text[:MAX_CHARACTERS]
-    if not _SIGNS.search(text):
-        return []
     found: list[Filter] = []
     used: list[tuple[int, int]] = []
     r.compared = tuple(_compared(text))
@@ -96,7 +94,7 @@ def _read(text: str, compared: Iterable[re.Match[str]]) -> Iterator[tuple[re.Mat
         yield m, Op.RANGE, _range(m["low"], m["high"])
     for m in _NULL.finditer(text) if any(word in text for word in _NULLS) else ():
         yield m, Op.IS_NOT_NULL if m["no"] else Op.IS_NULL, Null()
-    for m in _LIKE.finditer(text) if "LIKE" in text else ():
+    for m in _LIKE.finditer(text) if "LIKE" in text and _SIGNS.search(text) else ():
         yield m, Op.NOT_LIKE if m["no"] else Op.LIKE, _literal(m["value"])
     for m in _IN.finditer(text) if _IN_LIST.search(text) else ():
         members = tuple(v for v in map(_literal, _PIECE.findall(m["values"])) if isinstance(v, Text | Number | Boolean))
@@ -244,8 +242,6 @@ def written_aggregates(r: Reading) -> list[Aggregation]:
         function = "ratio" if name[0].upper() == "DIVIDE" else name[0].lower()
         of = "" if function == "ratio" else operand["of"].strip().split(" ")[0].strip('`"')
         found.append(
-            Aggregation(
-                function=function, of=of, certainty=0.45, text=r.text[start:behind], span=Span(start, behind)
-            )
+            Aggregation(function=function, of=of, certainty=0.45, text=r.text[start:behind], span=Span(start, behind))
         )
     return found

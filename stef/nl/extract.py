@@ -105,10 +105,11 @@ def _heeding(r: Reading, filters: list[Filter]) -> list[Filter]:
     if all(f.certainty < _REQUIRED for f in filters) or not (hints := hinted(r)):
         return filters
     words = defined(r)
-    return [
-        replace(f, certainty=0.45) if f.certainty >= _REQUIRED and (_explains(r, f, hints) or _spoken_for(f, words)) else f
-        for f in filters
-    ]
+    return [replace(f, certainty=0.45) if _is_explained(r, f, hints, words) else f for f in filters]
+
+
+def _is_explained(r: Reading, f: Filter, hints: list[tuple[int, int]], words: frozenset[str]) -> bool:
+    return f.certainty >= _REQUIRED and (_explains(r, f, hints) or _spoken_for(f, words))
 
 
 def _spoken_for(condition: Filter, words: frozenset[str]) -> bool:

@@ -112,7 +112,10 @@ def _unit(r: Reading, i: int) -> tuple[str, str, int]:
     if currency is not None:
         return currency.payload, "amount", currency.end
     unit = r.mark(i, Kind.UNIT)
-    if unit is None or (len(r[i].text) == 1 and r[i].text != "%" and r.stops[i - 1] != r.starts[i] and r.is_noun(i + 1)):
+    if unit is None:
+        return "", "", i
+    letter = len(r[i].text) == 1 and r[i].text != "%"
+    if letter and r.stops[i - 1] != r.starts[i] and r.is_noun(i + 1):
         return "", "", i
     symbol, _, measure = unit.payload.partition(" ")
     return symbol, measure, unit.end

@@ -139,19 +139,19 @@ class Reading:
     lexicon: Lexicon
     calendar: Calendar
     rules: AppRules
-    tokens: list[Token] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    stops: list[int] = field(default_factory=list)
-    phrases: dict[int, Mapping[Kind, Phrase]] = field(default_factory=dict)
-    taken: bytearray = field(default_factory=bytearray)
-    lows: tuple[str, ...] = ()
-    index: dict[Kind, list[int]] = field(default_factory=lambda: defaultdict(list))
-    nouns: bytearray = field(default_factory=bytearray)
-    digits: list[int] = field(default_factory=list)
-    amounts: frozenset[int] = frozenset()
-    moments: frozenset[int] = frozenset()
-    affixed: list[int] = field(default_factory=list)
-    denies: bool = False
+    tokens: list[Token] = field(init=False)
+    starts: list[int] = field(init=False)
+    stops: list[int] = field(init=False)
+    phrases: dict[int, Mapping[Kind, Phrase]] = field(init=False)
+    taken: bytearray = field(init=False)
+    lows: tuple[str, ...] = field(init=False)
+    index: dict[Kind, list[int]] = field(init=False)
+    nouns: bytearray = field(init=False)
+    digits: list[int] = field(init=False)
+    amounts: frozenset[int] = field(init=False)
+    moments: frozenset[int] = field(init=False)
+    affixed: list[int] = field(init=False)
+    denies: bool = field(init=False)
     compared: tuple[re.Match[str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -177,7 +177,10 @@ class Reading:
         return frozenset((*found, *self.places(*_DATES)))
 
     def _tokenize(self) -> None:
-        tokens, starts, stops, known = self.tokens, self.starts, self.stops, _vocabulary(self.lexicon)
+        tokens: list[Token] = []
+        starts: list[int] = []
+        stops: list[int] = []
+        known = _vocabulary(self.lexicon)
         for found in _TOKEN.finditer(self.text[:MAX_CHARACTERS]):
             start, form = found.start(), found.lastindex or 0
             for token, first, stop in known[form][found[form]]:
@@ -186,23 +189,25 @@ class Reading:
                 stops.append(start + stop)
             if len(tokens) >= MAX_TOKENS:
                 break
-        for column in (tokens, starts, stops):
-            del column[MAX_TOKENS:]
+        self.tokens, self.starts, self.stops = tokens[:MAX_TOKENS], starts[:MAX_TOKENS], stops[:MAX_TOKENS]
 
     def _mark(self) -> None:
         """Find the phrases at each token, and the words that have a meaning of their own."""
-        longer, lows, index = self.lexicon.longer, self.lows, self.index
+        longer, lows = self.lexicon.longer, self.lows
+        whole: dict[int, Mapping[Kind, Phrase]] = {}
+        index: dict[Kind, list[int]] = defaultdict(list)
         nouns = [token.is_noun for token in self.tokens]
-        for i, here in [(i, token.alone) for i, token in enumerate(self.tokens) if token.alone is not None]:
+        for i, alone in [(i, token.alone) for i, token in enumerate(self.tokens) if token.alone is not None]:
             begun = longer.get(lows[i : i + 2])
-            if begun and (phrases := self._whole(i, begun)):
-                here = {**here, **phrases}
+            phrases = self._whole(i, begun) if begun else _NOTHING
+            if phrases:
                 nouns[i] = nouns[i] and _NO_NOUN.isdisjoint(phrases)
+            here = {**alone, **phrases} if phrases else alone
             if here:
-                self.phrases[i] = here
+                whole[i] = here
             for kind in here:
                 index[kind].append(i)
-        self.nouns = bytearray(nouns)
+        self.phrases, self.index, self.nouns = whole, index, bytearray(nouns)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -249,6 +254,8 @@ class Reading:
 
     def places(self, *kinds: Kind) -> list[int]:
         """The tokens at which a phrase of one of the kinds begins, in order."""
+        if len(kinds) == 1:
+            return self.index.get(kinds[0], [])
         if self.index.keys().isdisjoint(kinds):
             return []
         found = [self.index[kind] for kind in kinds if kind in self.index]
@@ -420,8 +427,11 @@ def _piece(text: str, low: str, start: int, form: Form, lexicon: Lexicon) -> tup
 
 
 def _endings(low: str, lexicon: Lexicon) -> frozenset[Ending]:
-    found = {ending for ending, letters in lexicon.endings.items() if low.endswith(letters)} - {Ending.NEGATION}
-    return frozenset(found | {Ending.NEGATION}) if low.startswith(lexicon.endings[Ending.NEGATION]) else frozenset(found)
+    return frozenset(
+        ending
+        for ending, letters in lexicon.endings.items()
+        if (low.startswith(letters) if ending is Ending.NEGATION else low.endswith(letters))
+    )
 
 
 def _is_number(word: str, lexicon: Lexicon) -> bool:

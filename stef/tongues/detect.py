@@ -56,7 +56,9 @@ class Detector:
     def guest(self, text: str) -> Phrasebook | None:
         """The phrasebook for words in another script inside a text that is in English otherwise."""
         scripts = [] if text.isascii() else self._scripts(text[:_MOST])
-        fitting = [book for book in self._others if scripts and all(script in book.scripts for script in scripts)]
+        if not scripts:
+            return None
+        fitting = [book for book in self._others if all(script in book.scripts for script in scripts)]
         known = {book: self._weight(book, text) for book in fitting}
         best = max(fitting, key=lambda book: known[book], default=None)
         return best if best is not None and known[best] else None
