@@ -165,7 +165,7 @@ class Lexicon:
     Attributes:
         language: ISO 639-1.
         phrases: First word → phrases that begin with it, longest first.
-        single: Word → phrases of that word alone, one of each kind.
+        single: Word → the phrases of that word alone, by kind.
         longer: First two words → phrases of two words or more that begin with them, longest first.
         roles: Words by the part that they play.
         parts: The parts that a word plays.
@@ -174,8 +174,8 @@ class Lexicon:
 
     language: str
     phrases: Mapping[str, tuple[Phrase, ...]]
-    single: Mapping[str, tuple[Phrase, ...]]
-    longer: Mapping[tuple[str, str], tuple[Phrase, ...]]
+    single: Mapping[str, Mapping[Kind, Phrase]]
+    longer: Mapping[tuple[str, ...], tuple[Phrase, ...]]
     roles: Mapping[Role, frozenset[str]]
     parts: Mapping[str, frozenset[Role]]
     endings: Mapping[Ending, tuple[str, ...]]
@@ -201,8 +201,8 @@ def build(
                 words = tuple(text.lower().split())
                 index.setdefault(words[0], []).append(Phrase(words, Kind(kind), str(payload)))
     ordered = {word: tuple(sorted(found, key=lambda p: -len(p.words))) for word, found in index.items()}
-    single = {word: tuple(_one_of_each(p for p in found if len(p.words) == 1)) for word, found in ordered.items()}
-    longer: dict[tuple[str, str], tuple[Phrase, ...]] = {}
+    single = {word: _one_of_each(p for p in found if len(p.words) == 1) for word, found in ordered.items()}
+    longer: dict[tuple[str, ...], tuple[Phrase, ...]] = {}
     for phrase in (p for found in ordered.values() for p in found if len(p.words) > 1):
         start = (phrase.words[0], phrase.words[1])
         longer[start] = (*longer.get(start, ()), phrase)
@@ -221,12 +221,12 @@ def build(
     )
 
 
-def _one_of_each(phrases: Iterable[Phrase]) -> Iterable[Phrase]:
+def _one_of_each(phrases: Iterable[Phrase]) -> Mapping[Kind, Phrase]:
     """The first phrase of each kind."""
     found: dict[Kind, Phrase] = {}
     for phrase in phrases:
         found.setdefault(phrase.kind, phrase)
-    return found.values()
+    return found
 
 
 def _roles(word: str, parts: Mapping[Role, frozenset[str]]) -> frozenset[Role]:

@@ -69,7 +69,7 @@ def implied(r: Reading, found: list[Aggregation], keys: list[GroupKey], order: l
     mapped = r.rules.physical(r.words(start, end)) is not None and not r.has(end - 1, Kind.NAMING)
     if (mapped and not r.ends_as(end - 1, Ending.PLURAL)) or any(r.has(i, Kind.MEASURE) for i in range(start, end)):
         return [_unsaid(r, start, end, "sum", 0.55)]
-    split = any(r.has(i, Kind.EACH) and r.marks[i][Kind.EACH].payload for i in range(end, len(r)))
+    split = any(r.marked(i, Kind.EACH).payload for i in r.places(Kind.EACH) if i >= end)
     bare = head == 0 and not r.has(0, Kind.ASK)
     counts = r.ends_as(end - 1, Ending.PLURAL) and not order and (split or bare or any(key.unit for key in keys))
     return [replace(_unsaid(r, start, end, "count", 0.5), distinct=start > head)] if counts else []
@@ -129,7 +129,7 @@ def _count(r: Reading, i: int) -> tuple[int, Aggregation] | None:
     if r.plays(i, Role.HOW) and r.has(mark.end, Kind.RATIO):
         return _built(r, i, mark.end + 1, "ratio", 0.8)
     if r.plays(i, Role.HOW) and r.has(mark.end, Kind.PERIOD, Kind.UNIT):
-        if any(r.has(k, Kind.AGGREGATE) for k in range(mark.end, len(r))):
+        if any(k >= mark.end for k in r.places(Kind.AGGREGATE)):
             return None  # "how many hours does it take on average"
         return _built(r, i, mark.end, "count", 0.5)
     if r.plays(i, Role.HOW):
@@ -143,7 +143,7 @@ def _count(r: Reading, i: int) -> tuple[int, Aggregation] | None:
 
 
 def _percentile(r: Reading, i: int) -> tuple[int, Aggregation] | None:
-    number = _PERCENTILE.fullmatch(r[i].text)
+    number = _PERCENTILE.fullmatch(r[i].text) if r[i].has_digit else None
     if number is None or not (number[1] or r.plays(i + 1, Role.QUANTILE)):
         return None
     return _built(r, i, i + 1 if number[1] else i + 2, "percentile", 0.85)
@@ -209,7 +209,7 @@ def projections(r: Reading) -> list[Projection]:
     found: list[Projection] = []
     read = 0
     for i in r.places(Kind.ASK):
-        mark = r.marks[i][Kind.ASK]
+        mark = r.marked(i, Kind.ASK)
         if i < read or not _asks(r, i, mark.payload):
             continue
         read = mark.end

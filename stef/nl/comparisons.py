@@ -19,10 +19,12 @@ def comparisons(r: Reading) -> list[Filter]:
     """All conditions on amounts, left to right."""
     found: list[Filter] = []
     end = 0
-    for i in sorted({*r.figures(*_STARTS), *r.spelled()}):
+    for i in _starts(r):
         if i < end or r.taken[i]:
             continue
-        read = _between(r, i) or _compared(r, i) or _trailing(r, i) or _equal(r, i)
+        read = _between(r, i) or _compared(r, i)
+        if read is None and i in r.amounts:
+            read = _trailing(r, i) or _equal(r, i)
         if read is not None:
             end, condition = read
             found.append(condition)
@@ -30,16 +32,13 @@ def comparisons(r: Reading) -> list[Filter]:
     return found
 
 
-_STARTS = (
-    Kind.COMPARE,
-    Kind.COMPARATIVE,
-    Kind.BETWEEN,
-    Kind.NUMBER,
-    Kind.CURRENCY,
-    Kind.OF,
-    Kind.DIRECTION,
-    Kind.RELATIVE_PRONOUN,
-)
+def _starts(r: Reading) -> list[int]:
+    """Where a condition may begin: an average is compared with as an amount is."""
+    compared = r.places(Kind.COMPARE, Kind.COMPARATIVE)
+    if not r.amounts:
+        return compared if r.holds(Kind.THAN_AVERAGE) else []
+    opened = r.places(Kind.BETWEEN, Kind.OF, Kind.DIRECTION, Kind.RELATIVE_PRONOUN)
+    return sorted({*r.amounts, *compared, *opened})
 
 
 def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
@@ -47,7 +46,7 @@ def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
     lead = r.mark(i, Kind.BETWEEN)
     opened = lead is not None or r.has(i, Kind.OF) or r.plays(i, Role.FROM, Role.WITH)
     start = r.skip(lead.end if lead else i + 1, Kind.ARTICLE) if opened else i
-    low = read_amount(r, start, spelled=lead is not None)
+    low = read_amount(r, start, spelled=lead is not None) if start in r.amounts else None
     if low is None or not r.has(low.end, Kind.TO) or (r.has(low.end, Kind.AND) and lead is None):
         return None
     high = read_amount(r, low.end + 1, spelled=lead is not None)
@@ -62,6 +61,8 @@ def _between(r: Reading, i: int) -> tuple[int, Filter] | None:
 
 def _compared(r: Reading, i: int) -> tuple[int, Filter] | None:
     """An operator in words or as a sign, and the amount behind it."""
+    if not r.has(i, Kind.COMPARE, Kind.COMPARATIVE):
+        return None
     measure = ""
     mark = r.mark(i, Kind.COMPARE)
     comparative = r.mark(i, Kind.COMPARATIVE)
@@ -115,7 +116,7 @@ def _certainty(r: Reading, i: int, op: Op, amount: Amount) -> float:
     if amount.number.value == 0 and op is Op.GT:
         return 0.45
     asked = r.ends(i, Kind.ASK)
-    if r.has(i - 1, Kind.EACH, Kind.TOP) or (asked is not None and r.marks[asked][Kind.ASK].payload == "list"):
+    if r.has(i - 1, Kind.EACH, Kind.TOP) or (asked is not None and r.marked(asked, Kind.ASK).payload == "list"):
         return 0.4  # "list at least five" is about rows
     return 0.7 if r.plays(i, Role.LOOSE) else 0.85
 
@@ -141,7 +142,7 @@ def _trailing(r: Reading, i: int) -> tuple[int, Filter] | None:
         mark = r.mark(amount.end + 1, Kind.AFTER_VALUE) if r.is_noun(amount.end) else None
     if mark is None or (r.has(mark.end - 1, Kind.EXTREME) and not amount.measure):
         return None
-    if r[amount.end].text == "+" and r[amount.end].start != r[amount.end - 1].end:
+    if r[amount.end].text == "+" and r.starts[amount.end] != r.stops[amount.end - 1]:
         return None
     noun = r.low(amount.end) if r.is_noun(amount.end) and mark.end > amount.end + 1 else ""
     column = _measure_of(r, r.low(mark.end - 1)) or noun or behind(r, mark.end)
@@ -186,7 +187,7 @@ def _equal(r: Reading, i: int) -> tuple[int, Filter] | None:
 def _identified(r: Reading, i: int, amount: Amount) -> tuple[int, Filter]:
     """Read "post ID 12", "yard 4", "customers number 3"."""
     at = i - 2 if r.has(i - 1, Kind.BE) else i - 1
-    sign = r.marks[at][Kind.IDENTIFY].payload
+    sign = r.marked(at, Kind.IDENTIFY).payload
     column = r.words(at - 1, at + 1) if r.is_noun(at - 1) and sign == "part" else r.low(at)
     if sign == "sign" and r.is_noun(at - 1):
         column = r.words(at - 2, at) if r.has(at - 1, Kind.NAME) and r.is_noun(at - 2) else r.low(at - 1)

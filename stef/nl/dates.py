@@ -48,12 +48,14 @@ def read_when(r: Reading, i: int) -> When | None:
 
     Whether a bare number is a year at all, the words around it must tell; by itself it comes with a certainty of 0.4.
     """
+    if i not in r.moments:
+        return None
     token = r[i]
     if token.form is Form.DATE:
         return _literal(token.text, i)
     if token.form is Form.NUMBER:
         return _day_first(r, i) or _ago(r, i) or _calendar_year(r, i)
-    if token.form is not Form.WORD or not (i in r.marks or token.has_digit or "-" in token.low):
+    if token.form is not Form.WORD:
         return None
     for form in (_today, _to_date, _ago, _month_first, _part, _fiscal_year, _relative, _day_first, _decade):
         found = form(r, i)
@@ -241,7 +243,7 @@ def _relative(r: Reading, i: int) -> When | None:
     amount = read_amount(r, j)
     if amount is None or not r.has(amount.bare_end, Kind.PERIOD):
         return _period(r, mark.payload, j, fiscal=False)
-    period = r.marks[amount.bare_end][Kind.PERIOD]
+    period = r.marked(amount.bare_end, Kind.PERIOD)
     count = int(amount.number.value)
     if mark.payload != "-1" or not 0 < count < 10000:
         return None
@@ -265,7 +267,7 @@ def _ago(r: Reading, i: int) -> When | None:
     amount = read_amount(r, i)
     if amount is None or not r.has(amount.bare_end, Kind.PERIOD) or not r.has(amount.bare_end + 1, Kind.AGO):
         return None
-    unit = Unit(r.marks[amount.bare_end][Kind.PERIOD].payload)
+    unit = Unit(r.marked(amount.bare_end, Kind.PERIOD).payload)
     return When(amount.bare_end + 2, ago(r.calendar, unit, amount.number.value), 0.6, relative=True, unit=unit)
 
 

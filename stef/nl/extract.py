@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -42,6 +41,7 @@ FILTER_RULES: tuple[Callable[[Reading], list[Filter]], ...] = (
 # What reads amounts, dates and declared or quoted words; the others go by words of the language.
 _ANY_LANGUAGE: frozenset[Callable[[Reading], list[Filter]]] = frozenset({written, declared, quoted, times, comparisons})
 _FOREIGN_CERTAINTY = 0.3
+_REQUIRED = 0.5
 # A follow-up is short, and names no aggregate of its own.
 _SHORT = 9
 
@@ -64,7 +64,7 @@ def extract(
     """
     r = Reading(text, lexicon, calendar, rules)
     capped, foreign = limits(r), is_foreign(r)
-    filters = _heeding(r, [condition for rule in FILTER_RULES for condition in _ruled(r, rule, foreign=foreign)])
+    filters = _heeding(r, [found for rule in FILTER_RULES for found in (_ruled(r, rule) if foreign else rule(r))])
     limit = capped[0] if capped else None
     order, counted, elliptical = ordering(r, limit), aggregates(r), not foreign and _is_elliptical(r)
     keys = grouping(r, limit)
@@ -76,7 +76,7 @@ def extract(
         source=source,
         projections=tuple(projections(r)),
         aggregations=(*counted, *written_aggregates(r)),
-        filters=_joined(r, sorted((_mapped(r, f) for f in filters), key=_place)),
+        filters=_joined(r, sorted(_mapped(r, filters), key=_place)),
         group_by=tuple(key for key in keys if limit is None or key.column not in limit.per),
         order_by=tuple(order),
         limit=limit,
@@ -86,10 +86,10 @@ def extract(
     )
 
 
-def _ruled(r: Reading, rule: Callable[[Reading], list[Filter]], *, foreign: bool) -> list[Filter]:
-    """What a rule finds; in another language its words may mean anything, and can only support a match."""
+def _ruled(r: Reading, rule: Callable[[Reading], list[Filter]]) -> list[Filter]:
+    """What a rule finds in another language: its words may mean anything there, and can only support a match."""
     found = rule(r)
-    if not foreign or rule in {written, declared}:
+    if rule in {written, declared}:
         return found
     if rule in _ANY_LANGUAGE:
         return [replace(item, implied_column=True) for item in found]  # the column may be any word
@@ -102,14 +102,14 @@ def _place(condition: Filter) -> int:
 
 def _heeding(r: Reading, filters: list[Filter]) -> list[Filter]:
     """Lower what stands in a hint without being written as a condition: "X means …" explains, it does not ask."""
-    hints = hinted(r)
-    if not hints:
+    if all(f.certainty < _REQUIRED for f in filters) or not (hints := hinted(r)):
         return filters
     words = defined(r)
-    return [
-        replace(f, certainty=0.45) if f.certainty >= 0.5 and (_explains(r, f, hints) or _spoken_for(f, words)) else f
-        for f in filters
-    ]
+    return [replace(f, certainty=0.45) if _is_explained(r, f, hints, words) else f for f in filters]
+
+
+def _is_explained(r: Reading, f: Filter, hints: list[tuple[int, int]], words: frozenset[str]) -> bool:
+    return f.certainty >= _REQUIRED and (_explains(r, f, hints) or _spoken_for(f, words))
 
 
 def _spoken_for(condition: Filter, words: frozenset[str]) -> bool:
@@ -133,6 +133,8 @@ def _insisted(condition: Filter) -> Filter:
 def _joined(r: Reading, filters: list[Filter]) -> tuple[Filter, ...]:
     """Join neighbours that stand on both sides of an "or": one set for one column, else alternatives."""
     found: list[Filter] = []
+    if Kind.OR not in r.index:
+        return tuple(_once(filters))
     for condition in _once(filters):
         last = next((k for k in range(len(found) - 1, -1, -1) if found[k].certainty >= 0.5), None)
         if last is None or condition.certainty < 0.5 or not _either(r, found[last], condition):
@@ -153,18 +155,18 @@ def _once(filters: list[Filter]) -> list[Filter]:
     surest: dict[tuple[str, Op, Value], Filter] = {}
     for condition in filters:
         key = (condition.column, condition.op, condition.value)
-        if key not in surest or surest[key].certainty < condition.certainty:
+        other = surest.setdefault(key, condition)
+        if other.certainty < condition.certainty:
             surest[key] = condition
-    return [condition for condition in filters if surest[condition.column, condition.op, condition.value] is condition]
+    kept = set(map(id, surest.values()))
+    return [condition for condition in filters if id(condition) in kept]
 
 
 def _either(r: Reading, left: Filter, right: Filter) -> bool:
     """Whether an "or" and at most a few words stand between two conditions."""
     if left.span is None or right.span is None or not 0 < right.span.start - left.span.end <= 80:
         return False
-    first = bisect_left(r.tokens, left.span.end, key=lambda token: token.start)
-    last = bisect_left(r.tokens, right.span.start, key=lambda token: token.start)
-    between = range(first, last)
+    between = range(r.at(left.span.end), r.at(right.span.start))
     return (
         0 < len(between) <= 6
         and any(r.has(i, Kind.OR) for i in between)
@@ -180,10 +182,12 @@ def _merged(r: Reading, left: Filter, right: Filter) -> Filter:
     return replace(left, op=Op.IN, value=value, span=span, text=r.text[span.start : span.end])
 
 
-def _mapped(r: Reading, condition: Filter) -> Filter:
-    """Name the column by the business word that R_app maps, when the question uses one."""
-    if not r.rules.column_mappings or not condition.column:
-        return condition
+def _mapped(r: Reading, filters: list[Filter]) -> list[Filter]:
+    """Name columns by the business words that R_app maps, where the question uses them."""
+    return [_by_rule(r, f) if f.column else f for f in filters] if r.rules.column_mappings else filters
+
+
+def _by_rule(r: Reading, condition: Filter) -> Filter:
     words = condition.column.split()
     for candidate in (condition.column, words[-1], words[0]):
         if r.rules.physical(candidate) is not None:
@@ -193,10 +197,12 @@ def _mapped(r: Reading, condition: Filter) -> Filter:
 
 def _is_elliptical(r: Reading) -> bool:
     """Whether the question leans on one before it: short, and begun like a follow-up or with a preposition."""
-    if not len(r) or len([t for t in r.tokens if t.form is not Form.PUNCT]) > _SHORT:
+    if not r.has(0, Kind.FOLLOW_UP, Kind.PREPOSITION, Kind.DIRECTION):
+        return False
+    if sum(token.form is not Form.PUNCT for token in r.tokens) > _SHORT:
         return False
     if r.has(0, Kind.FOLLOW_UP):
         return not r.places(Kind.COUNT)
     asks = r.places(Kind.ASK, Kind.COUNT, Kind.AGGREGATE, Kind.BE)
     clauses = any(token.text == "," and r.is_noun(r.skip(i + 1, Kind.ARTICLE)) for i, token in enumerate(r.tokens))
-    return not asks and not clauses and r.has(0, Kind.PREPOSITION, Kind.DIRECTION)
+    return not asks and not clauses

@@ -43,7 +43,7 @@ def is_foreign(r: Reading) -> bool:
 
     Quoted text and words with a capital inside a sentence are names, and names belong to no language.
     """
-    if r.text.isascii() and not any(i < _MOST for i in r.places(Kind.FOREIGN)):
+    if r.text.isascii() and (Kind.FOREIGN not in r.index or r.index[Kind.FOREIGN][0] >= _MOST):
         return _is_strange(r)
     letters = [c for c in r.text[: _MOST * 10] if c.isalpha()]
     if sum(_is_latin(c) for c in letters) < len(letters) / 2:
@@ -72,9 +72,9 @@ def _counts(r: Reading) -> tuple[int, int]:
 def _is_strange(r: Reading) -> bool:
     """Whether several plain words stand there, and the lexicon knows none of them."""
     plain = 0
-    for i in range(min(len(r), _MOST)):
-        if r[i].form is Form.WORD and not r[i].is_code and "_" not in r[i].text:
-            if i in r.marks:
+    for i, token in enumerate(r.tokens[:_MOST]):
+        if token.form is Form.WORD and not token.is_code and "_" not in token.text:
+            if i in r.phrases:
                 return False
             plain += 1
     return plain >= _FEW

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stef.lexicon import Ending, Kind, Role
-from stef.nl.tokens import Form, Mark, Reading
+from stef.lexicon import Ending, Kind, Phrase, Role
+from stef.nl.tokens import Form, Reading
 from stef.spec import Filter, Op, Scope
 from stef.values import Many, Text, Value, fold
 
 _LISTED = 20
 _NEGATION_REACH = 6
 _PAUSES = frozenset({".", "?", ";", ":", ","})
-_UNMARKED: Mapping[Kind, Mark] = {}
+_UNMARKED: Mapping[Kind, Phrase] = {}
 
 
 def declared(r: Reading) -> list[Filter]:
@@ -43,7 +43,7 @@ def _differs_in_case(word: str, written: str) -> bool:
 def quoted(r: Reading) -> list[Filter]:
     """Quoted values, alone or listed."""
     found: list[Filter] = []
-    for i in [i for i, token in enumerate(r.tokens) if token.form is Form.QUOTED]:
+    for i in [i for i, token in enumerate(r.tokens) if token.form is Form.QUOTED and not r.taken[i]]:
         if r.taken[i]:
             continue
         ends = _list_ends(r, i, lambda j: j + 1 if r[j].form is Form.QUOTED and not r.taken[j] else None)
@@ -71,6 +71,8 @@ def _quoted(r: Reading, i: int, places: list[int]) -> Filter:
 
 def _pattern(r: Reading, i: int) -> tuple[str, str] | None:
     """The LIKE pattern that stands before a value, and the column that it is about."""
+    if not r.holds(Kind.PATTERN):
+        return None
     for back in range(1, 5):
         mark = r.mark(i - back, Kind.PATTERN)
         if mark is not None and all(r.is_noun(k) or r.has(k, Kind.ARTICLE) for k in range(mark.end, i)):
@@ -138,9 +140,11 @@ def value_filter(
 
 def negated(r: Reading, i: int) -> bool:
     """Whether a negation or an exclusion before a place governs it."""
+    if not r.denies:
+        return False
     for j in range(i - 1, max(i - 1 - _NEGATION_REACH, -1), -1):
-        here = r.marks.get(j, _UNMARKED)
-        if Kind.NEITHER in here or (Kind.EXCLUDE in here and here[Kind.EXCLUDE].end <= i):
+        here = r.phrases.get(j, _UNMARKED)
+        if Kind.NEITHER in here or (Kind.EXCLUDE in here and r.marked(j, Kind.EXCLUDE).end <= i):
             return True
         if Kind.NOT in here and i - j <= 4 and not r.has(j + 1, Kind.COMPARE):
             return True
@@ -154,11 +158,12 @@ def negated(r: Reading, i: int) -> bool:
 
 def names(r: Reading) -> list[Filter]:
     """Proper names and codes, alone or listed."""
-    shouting = _capitals_mean_nothing(r)
+    shouting: bool | None = None
     found: list[Filter] = []
     for i in [i for i, token in enumerate(r.tokens) if token.is_capital or token.is_code]:
-        if _name_end(r, i) is None:
+        if not _begins_name(r, i):
             continue
+        shouting = _capitals_mean_nothing(r) if shouting is None else shouting
         ends = _list_ends(r, i, lambda j: _name_end(r, j))
         found.append(_named(r, i, ends, shouting=shouting))
         r.take(i, ends[-1])
@@ -168,7 +173,7 @@ def names(r: Reading) -> list[Filter]:
 def _capitals_mean_nothing(r: Reading) -> bool:
     """Whether the text is in title case or capitals throughout, so that a capital marks no name."""
     words = [i for i, token in enumerate(r.tokens) if token.form is Form.WORD]
-    capital = [i for i in words if r[i].is_capital]
+    capital = [i for i in words if r.tokens[i].is_capital]
     if len(words) < 4 or len(capital) <= 0.5 * len(words):
         return False
     framed = [
@@ -234,7 +239,7 @@ def _begins_name(r: Reading, i: int) -> bool:
         return True
     if not token.is_capital or r.has(i, Kind.ACRONYM, Kind.MONTH, Kind.CURRENCY, Kind.ASK, Kind.FOLLOW_UP):
         return False
-    if token.text.isupper() and r[i + 1].text == "(" and r[i + 1].start == token.end:
+    if token.text.isupper() and r[i + 1].text == "(" and r.starts[i + 1] == r.stops[i]:
         return False  # a function's name
     if len(token.text) == 1:
         return r.has(i - 1, Kind.NAMING, Kind.IDENTIFY) and not r.opens(i - 1)
@@ -345,7 +350,7 @@ def _is_asked(r: Reading, i: int, end: int) -> bool:
 
 def _name_column(r: Reading, i: int, end: int) -> tuple[str, bool]:
     """The noun that says what a name is a name of, and whether that is a guess."""
-    for back in range(1, 4):
+    for back in range(1, 4) if r.holds(Kind.AGENT, Kind.CALLED) else ():
         agent = r.mark(i - back, Kind.AGENT)
         if agent is not None and r.skip(agent.end, Kind.ARTICLE) == i:
             return agent.payload, True

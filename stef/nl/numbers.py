@@ -37,7 +37,7 @@ class Amount:
 
 def read_amount(r: Reading, i: int, *, spelled: bool = True) -> Amount | None:
     """Read the amount that begins at a token, or None; `spelled` allows number words."""
-    if r[i].form is not Form.NUMBER and not r.has(i, Kind.NUMBER, Kind.CURRENCY) and "-" not in r.low(i):
+    if i not in r.amounts:
         return None
     start = i
     currency = r.mark(i, Kind.CURRENCY)
@@ -99,7 +99,7 @@ def _multiplied(r: Reading, value: Decimal, i: int, *, money: bool) -> tuple[Dec
     while (mark := r.mark(i, Kind.MULTIPLIER)) is not None:
         token = r[i]
         if len(token.text) <= 2:
-            attached = r[i - 1].end == token.start
+            attached = r.stops[i - 1] == r.starts[i]
             metres = token.text == "m" and not money
             if not attached or metres:
                 break
@@ -112,7 +112,10 @@ def _unit(r: Reading, i: int) -> tuple[str, str, int]:
     if currency is not None:
         return currency.payload, "amount", currency.end
     unit = r.mark(i, Kind.UNIT)
-    if unit is None or (len(r[i].text) == 1 and r[i].text != "%" and r[i - 1].end != r[i].start and r.is_noun(i + 1)):
+    if unit is None:
+        return "", "", i
+    letter = len(r[i].text) == 1 and r[i].text != "%"
+    if letter and r.stops[i - 1] != r.starts[i] and r.is_noun(i + 1):
         return "", "", i
     symbol, _, measure = unit.payload.partition(" ")
     return symbol, measure, unit.end

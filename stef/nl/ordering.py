@@ -34,7 +34,7 @@ def _top_by(r: Reading, top: str) -> list[OrderKey]:
     if not top:
         return []
     for i in r.places(Kind.BY):
-        mark = r.marks[i][Kind.BY]
+        mark = r.marked(i, Kind.BY)
         if r.taken[i] or r.has(i - 1, Kind.DATED_VERB):
             continue
         start = r.skip(mark.end, Kind.ARTICLE, Kind.COUNT, Kind.OF, Kind.AGGREGATE)
@@ -133,7 +133,7 @@ def _first(r: Reading) -> list[OrderKey]:
 def _superlatives(r: Reading, limit: Limit | None) -> list[OrderKey]:
     counted_at = r.at(limit.span.start) if limit and limit.span else -1
     for i in r.places(Kind.SUPERLATIVE):
-        mark = r.marks[i][Kind.SUPERLATIVE]
+        mark = r.marked(i, Kind.SUPERLATIVE)
         if (
             asks_value(r, i)
             or r.has(i - 1, Kind.COMPARE)
@@ -178,7 +178,7 @@ def row_limit(r: Reading, order: list[OrderKey]) -> Limit | None:
     """One row (per group) where a superlative speaks of a single thing."""
     if not order or order[0].span is None or order[0].certainty != 0.65:
         return None
-    at = next((k for k, t in enumerate(r.tokens) if t.start == order[0].span.start), -1)
+    at = r.at(order[0].span.start)
     mark = r.mark(at, Kind.SUPERLATIVE)
     if mark is None:
         return None

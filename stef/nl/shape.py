@@ -14,8 +14,9 @@ MOST_KEYS = 6
 
 def limits(r: Reading) -> list[Limit]:
     """Caps on rows: "top 10", "the 5 most expensive", "which six barges carried the most"; takes their numbers."""
-    begun = r.figures(Kind.TOP, Kind.SUPERLATIVE, Kind.ASK, Kind.NUMBER, Kind.CURRENCY)
-    for i in sorted({*begun, *r.spelled()}):
+    if not r.amounts or not r.holds(Kind.TOP, Kind.SUPERLATIVE, Kind.SORT, Kind.FIRST):
+        return []
+    for i in sorted({*r.amounts, *r.places(Kind.TOP, Kind.SUPERLATIVE, Kind.ASK)}):
         found = None if r.taken[i] else _top(r, i) or _counted_superlative(r, i) or _which_ten(r, i)
         if found is not None:
             return [replace(found, per=per_group(r, counted=True))]
@@ -25,8 +26,8 @@ def limits(r: Reading) -> list[Limit]:
 def per_group(r: Reading, *, counted: bool) -> tuple[str, ...]:
     """What the rows are counted for: "for each branch", "5 per branch" (but not "the highest revenue per hour")."""
     for i in r.places(Kind.EACH):
-        ratio = r.marks[i][Kind.EACH].payload and any(
-            not _has_measure(r.marks[k][Kind.SUPERLATIVE]) for k in r.places(Kind.SUPERLATIVE) if k < i
+        ratio = r.marked(i, Kind.EACH).payload and any(
+            not _has_measure(r.marked(k, Kind.SUPERLATIVE)) for k in r.places(Kind.SUPERLATIVE) if k < i
         )
         if counted or not ratio:
             return _per(r, i)
@@ -66,7 +67,7 @@ def _top(r: Reading, i: int) -> Limit | None:
 
 
 def _counted_superlative(r: Reading, i: int) -> Limit | None:
-    if r.has(i, Kind.SUPERLATIVE) and (behind := read_amount(r, r.marks[i][Kind.SUPERLATIVE].end)):
+    if r.has(i, Kind.SUPERLATIVE) and (behind := read_amount(r, r.marked(i, Kind.SUPERLATIVE).end)):
         if r.is_noun(behind.bare_end) and not r.has(behind.bare_end, Kind.PERIOD) and not behind.measure:
             return _limit(r, i, behind.bare_end, int(behind.number.value), 0.75)
         return None
@@ -118,16 +119,15 @@ def grouping(r: Reading, limit: Limit | None) -> list[GroupKey]:
 
 def _key_places(r: Reading) -> list[int]:
     """Where a key may begin: at "each", "by", "monthly", "over time", or a word in "-wise"."""
-    wise = r.lexicon.endings[Ending.WISE]
-    manners = [i for i, low in enumerate(r.lows) if low.endswith(wise)]
+    manners = [i for i in r.affixed if r.ends_as(i, Ending.WISE)]
     return sorted({*manners, *r.places(Kind.EACH, Kind.BY, Kind.PERIODIC, Kind.OVER_TIME)})
 
 
 def _contrasted(r: Reading) -> list[GroupKey]:
     """Read "in Ghent versus Turku", "compare the fees of Ghent and Turku": one figure for each side is natural."""
-    side = next((i for i in range(1, len(r)) if r.has(i, Kind.CONTRAST) and r.taken[i - 1] and r.taken[i]), None)
+    side = next((i for i in r.places(Kind.CONTRAST) if i and r.taken[i - 1] and r.taken[i]), None)
     if side is None and r.has(0, Kind.COMPARE_VERB):
-        side = next((i for i in range(1, len(r)) if r.has(i, Kind.AND) and r.taken[i]), None)
+        side = next((i for i in r.places(Kind.AND) if i and r.taken[i]), None)
     if side is None or r[side - 1].form is not Form.WORD:
         return []
     return [replace(_key(r, side, side + 1, "", 0.55), column="")]

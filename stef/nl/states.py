@@ -17,7 +17,7 @@ def classes(r: Reading) -> list[Filter]:
     """A plain word in front of a noun that names a class: "from the fax channel", "the rigging team"."""
     found: list[Filter] = []
     for i in (place - 1 for place in r.places(Kind.NAMING) if place > 1):
-        named = r.marks[i + 1][Kind.NAMING]
+        named = r.marked(i + 1, Kind.NAMING)
         if r.taken[i] or named.payload or not _is_plain(r, i) or r.is_noun(i + 2) or r.has(i, Kind.VAGUE):
             continue
         led = r.has(i - 1, Kind.ARTICLE) and r.has(i - 2, Kind.PREPOSITION, Kind.VERB) and not r.has(i - 2, Kind.ASK)
@@ -88,6 +88,7 @@ _NO_VALUE = frozenset(
     {*_ASKED, Kind.CLASS, Kind.NAME, Kind.COMPARATIVE, Kind.DATED_NOUN, Kind.PERIOD, Kind.SORT, Kind.MEASURE}
 )
 _NOT_PLAIN = frozenset({*_ASKED, Kind.PERIODIC, Kind.STATE, Kind.PLACE, Kind.EXTREME, Kind.PERIOD})
+_NO_GUESS = _NOT_PLAIN | {Kind.ASK}
 
 
 def _is_plain(r: Reading, i: int) -> bool:
@@ -106,7 +107,7 @@ def states(r: Reading) -> list[Filter]:
             found.append(
                 _listed(r, i, mark.end) or _state(r, i, mark.end, kind, _state_certainty(r, i, mark.end, kind))
             )
-            r.take(i, r.marks[i][kind].end)
+            r.take(i, r.marked(i, kind).end)
             break
     return found
 
@@ -125,7 +126,7 @@ def _listed(r: Reading, i: int, end: int) -> Filter | None:
 
 
 def _state(r: Reading, i: int, end: int, kind: Kind, certainty: float) -> Filter:
-    payload = r.marks[i][kind].payload
+    payload = r.marked(i, kind).payload
     if payload.endswith(" <"):
         value = overdue(r, i, end)
         return value_filter(r, i, end, payload[:-2], value, min(certainty, 0.6), op=Op.RANGE, implied=True)
@@ -168,7 +169,7 @@ def excluded(r: Reading) -> list[Filter]:
     """Plain words behind an exclusion, and words with a prefix of negation."""
     found: list[Filter] = []
     prefixes = r.lexicon.endings[Ending.NEGATION]
-    denied = [i for i, low in enumerate(r.lows) if low.startswith(prefixes)]
+    denied = [i for i in r.affixed if r.low(i).startswith(prefixes)]
     for i in sorted({*denied, *r.places(Kind.NEITHER, Kind.EXCLUDE)}):
         prefix = next((p for p in prefixes if r.low(i).startswith(p)), "")
         if prefix and r.free(i, i + 1):
@@ -204,14 +205,13 @@ def guesses(r: Reading) -> list[Filter]:
     """Words that may be values: modifiers and predicates; they can only support a match."""
     found: list[Filter] = []
     keys = _keys(r)
-    for i, noun in enumerate(r.nouns):
+    for i in [i for i, noun in enumerate(r.nouns) if noun and not r.taken[i]]:
         if len(found) == _MOST_GUESSES:
             break
-        if not noun or r.taken[i] or not _is_plain(r, i) or r.has(i, Kind.ASK) or i in keys:
+        if r.has_any(i, _NO_GUESS) or i in keys or r.ends_as(i, Ending.PARTICIPLE):
             continue
-        if r.ends_as(i, Ending.PARTICIPLE) or (
-            r.has(i - 1, Kind.SUPERLATIVE) and r.marks[i - 1][Kind.SUPERLATIVE].end > i
-        ):
+        superlative = r.mark(i - 1, Kind.SUPERLATIVE)
+        if superlative is not None and superlative.end > i:
             continue
         modifier = r.continues(i + 1) and not r.taken[i + 1]
         lead = i - 2 if r.has(i - 1, Kind.ARTICLE) else i - 1
@@ -225,6 +225,6 @@ def _keys(r: Reading) -> set[int]:
     """The last nouns behind "each", "per" and the like: what figures are asked for, and no values."""
     found: set[int] = set()
     for i in r.places(Kind.EACH):
-        end = r.marks[i][Kind.EACH].end
+        end = r.marked(i, Kind.EACH).end
         found.add(max(r.nouns_end(r.skip(end, Kind.ARTICLE)) - 1, end))
     return found

@@ -36,9 +36,13 @@ _REACH = 5
 
 def times(r: Reading) -> list[Filter]:
     """All conditions on time, left to right."""
+    if not r.moments and not (r.holds(Kind.EDGE) and r.holds(Kind.PERIOD)):
+        return []
     found: list[Filter] = []
     end = 0
     for i in r.figures(*_STARTS):
+        if i not in r.moments and not r.has(i, Kind.BETWEEN, Kind.DIRECTION):
+            continue
         read = None if i < end or r.taken[i] else _between(r, i) or _directed(r, i) or _bare(r, i)
         if read is not None:
             end, condition = read
@@ -282,7 +286,7 @@ def elapsed(r: Reading, start: int, i: int, op: Op) -> tuple[int, Filter] | None
     if amount is None or not r.has(amount.bare_end, Kind.PERIOD):
         return None
     passed = r.has(amount.bare_end + 1, Kind.AGO)
-    unit = Unit(r.marks[amount.bare_end][Kind.PERIOD].payload)
+    unit = Unit(r.marked(amount.bare_end, Kind.PERIOD).payload)
     comparative = r.mark(start, Kind.COMPARATIVE)
     old = comparative is not None and comparative.payload.startswith("age ") and unit is not Unit.YEAR
     if not passed and not old:

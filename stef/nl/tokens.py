@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from itertools import islice
 from typing import NamedTuple
 
 from stef.apprules import AppRules
-from stef.lexicon import Ending, Kind, Lexicon, Role
+from stef.lexicon import Ending, Kind, Lexicon, Phrase, Role
+from stef.names import singular
 from stef.spec import Span
 from stef.timespan import Calendar
 
 # What is read of a text; a question of more characters is no question.
 MAX_CHARACTERS = 8000
 MAX_TOKENS = 2000
+_YEAR_DIGITS = 4
 
 _TOKEN = re.compile(
     r"""
-    (?P<quoted> "[^"\n]{1,200}" | “[^”"\n]{1,200}[”"] | «[^»\n]{1,200}» | `[^`\n]{1,120}`
+    (?: (?P<plain> [a-zA-Z]++(?=[ ,?()]) )  # most words, before anything slower is tried
+  | (?P<quoted> "[^"\n]{1,200}" | “[^”"\n]{1,200}[”"] | «[^»\n]{1,200}» | `[^`\n]{1,120}`
         | (?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){1,200}'(?!\w) | (?<!\w)‘(?:[^‘’\n]|(?<=\w)’(?=\w)){1,200}’(?!\w) )
   | (?P<date> \d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T\ ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?Z?)?(?!\d)
         | \d{1,2}[-/.]\d{1,2}[-/.]\d{4}(?!\d) | \d{1,2}/\d{4}(?!\d)
@@ -30,7 +33,7 @@ _TOKEN = re.compile(
   | (?P<number> (?<![\w])-?\d+(?:[.,]\d+)*(?!\w|[.,]\d) )
   | (?P<sign> [<>]=|!=|<>|[<>=≥≤≠] )
   | (?P<word> \w+(?:[-'’.@]\w+)*\+? )
-  | (?P<punct> [^\s\w] )
+  | (?P<punct> [^\s\w] ) ) \s*+
     """,
     re.VERBOSE,
 )
@@ -51,8 +54,9 @@ class Form(Enum):
     PUNCT = "punct"
 
 
-class Token(NamedTuple):
-    """A piece of the text.
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a text by itself, the same wherever it stands.
 
     Attributes:
         text: As written, the possessive 's dropped.
@@ -60,16 +64,28 @@ class Token(NamedTuple):
         is_capital: A word that begins with a capital letter.
         has_digit: A digit stands in it.
         is_code: A word of letters and digits (`R55`, `TR-006`) that is no ordinal, decade, quarter or the like.
+        alone: What it is by itself, by kind; None when no phrase begins with it.
+        is_noun: A word with a meaning of its own, unless it begins a phrase of several words.
+        may_count: A number, or two words of numbers with a hyphen ("twenty-one").
+        may_date: Digits that may be a date, a year or a part of one (`Q3`).
+        one: Its lower-case form in the singular.
+        endings: The forms that it may be of.
+        roles: The parts that it plays.
     """
 
     text: str
     low: str
-    start: int
-    end: int
     form: Form
     is_capital: bool = False
     has_digit: bool = False
     is_code: bool = False
+    alone: Mapping[Kind, Phrase] | None = None
+    is_noun: bool = False
+    may_count: bool = False
+    may_date: bool = False
+    one: str = ""
+    endings: frozenset[Ending] = frozenset()
+    roles: frozenset[Role] = frozenset()
 
 
 class Mark(NamedTuple):
@@ -92,8 +108,11 @@ _STOPS = frozenset(
         Kind.RELATIVE,
     }
 )
-_NOTHING: Mapping[Kind, Mark] = {}
-_OUTSIDE = Token("", "", 0, 0, Form.PUNCT)
+_NOTHING: Mapping[Kind, Phrase] = {}
+_OUTSIDE = Token("", "", Form.PUNCT)
+_NEGATIONS = (Kind.NEITHER, Kind.EXCLUDE, Kind.NOT)
+_AFFIXES = frozenset({Ending.WISE, Ending.NEGATION})
+_DATES = (Kind.DAY, Kind.TO_DATE, Kind.MONTH, Kind.FISCAL)
 
 
 @dataclass(slots=True)
@@ -101,12 +120,18 @@ class Reading:
     """A text while it is read: its tokens, their marks, and which of them a rule has already used.
 
     Attributes:
-        marks: The phrases that begin at a token, the longest of each kind; tokens without one are left out.
+        starts: The first character of each token.
+        stops: The character behind each token.
+        phrases: Those that begin at a token, the longest of each kind; tokens without one are left out.
         taken: 1 for tokens that are part of something found.
         lows: The folded words.
         index: For each kind, the tokens at which a phrase of it begins, in order.
         nouns: 1 for words that have a meaning of their own.
         digits: Tokens in which a digit stands.
+        amounts: The only tokens at which an amount can begin.
+        moments: The only tokens at which a date or period can begin.
+        affixed: Words with a prefix of negation or an ending for "by" ("region-wise").
+        denies: Some word of negation or exclusion stands in the text.
         compared: The comparisons that stand written in the text, once a rule has looked for them.
     """
 
@@ -114,28 +139,75 @@ class Reading:
     lexicon: Lexicon
     calendar: Calendar
     rules: AppRules
-    tokens: list[Token] = field(default_factory=list)
-    marks: dict[int, Mapping[Kind, Mark]] = field(default_factory=dict)
-    taken: bytearray = field(default_factory=bytearray)
-    lows: tuple[str, ...] = ()
-    index: dict[Kind, list[int]] = field(default_factory=dict)
-    nouns: bytearray = field(default_factory=bytearray)
-    digits: list[int] = field(default_factory=list)
+    tokens: list[Token] = field(init=False)
+    starts: list[int] = field(init=False)
+    stops: list[int] = field(init=False)
+    phrases: dict[int, Mapping[Kind, Phrase]] = field(init=False)
+    taken: bytearray = field(init=False)
+    lows: tuple[str, ...] = field(init=False)
+    index: dict[Kind, list[int]] = field(init=False)
+    nouns: bytearray = field(init=False)
+    digits: list[int] = field(init=False)
+    amounts: frozenset[int] = field(init=False)
+    moments: frozenset[int] = field(init=False)
+    affixed: list[int] = field(init=False)
+    denies: bool = field(init=False)
     compared: tuple[re.Match[str], ...] = ()
 
     def __post_init__(self) -> None:
-        self.tokens = list(islice(_tokenize(self.text, self.lexicon), MAX_TOKENS))
-        self.lows = tuple(token.low for token in self.tokens)
+        self._tokenize()
+        self.lows = tuple([token.low for token in self.tokens])
         self.taken = bytearray(len(self.tokens))
-        self.nouns = bytearray(len(self.tokens))
+        self._mark()
         self.digits = [i for i, token in enumerate(self.tokens) if token.has_digit]
-        for i, token in enumerate(self.tokens):
-            here = self._marks_at(i, token.low)
+        counts = [i for i, token in enumerate(self.tokens) if token.may_count]
+        self.amounts = frozenset((*counts, *self.places(Kind.NUMBER, Kind.CURRENCY)))
+        self.moments = self._moments()
+        self.affixed = [i for i, token in enumerate(self.tokens) if not _AFFIXES.isdisjoint(token.endings)]
+        self.denies = self.holds(*_NEGATIONS) or not self.lexicon.roles[Role.NON].isdisjoint(self.lows)
+
+    def _moments(self) -> frozenset[int]:
+        found = [i for i in self.digits if self.tokens[i].may_date]
+        if (self.digits or self.amounts) and self.holds(Kind.MONTH, Kind.AGO):
+            found += (*self.digits, *self.amounts)
+        if self.holds(Kind.QUARTER, Kind.HALF):
+            found += self.places(Kind.ORDINAL)
+        if self.holds(Kind.PERIOD):
+            found += self.places(Kind.RELATIVE)
+        return frozenset((*found, *self.places(*_DATES)))
+
+    def _tokenize(self) -> None:
+        tokens: list[Token] = []
+        starts: list[int] = []
+        stops: list[int] = []
+        known = _vocabulary(self.lexicon)
+        for found in _TOKEN.finditer(self.text[:MAX_CHARACTERS]):
+            start, form = found.start(), found.lastindex or 0
+            for token, first, stop in known[form][found[form]]:
+                tokens.append(token)
+                starts.append(start + first)
+                stops.append(start + stop)
+            if len(tokens) >= MAX_TOKENS:
+                break
+        self.tokens, self.starts, self.stops = tokens[:MAX_TOKENS], starts[:MAX_TOKENS], stops[:MAX_TOKENS]
+
+    def _mark(self) -> None:
+        """Find the phrases at each token, and the words that have a meaning of their own."""
+        longer, lows = self.lexicon.longer, self.lows
+        whole: dict[int, Mapping[Kind, Phrase]] = {}
+        index: dict[Kind, list[int]] = defaultdict(list)
+        nouns = [token.is_noun for token in self.tokens]
+        for i, alone in [(i, token.alone) for i, token in enumerate(self.tokens) if token.alone is not None]:
+            begun = longer.get(lows[i : i + 2])
+            phrases = self._whole(i, begun) if begun else _NOTHING
+            if phrases:
+                nouns[i] = nouns[i] and _NO_NOUN.isdisjoint(phrases)
+            here = {**alone, **phrases} if phrases else alone
             if here:
-                self.marks[i] = here
-                for kind in here:
-                    self.index.setdefault(kind, []).append(i)
-            self.nouns[i] = token.form is Form.WORD and not token.low[:1].isdigit() and _NO_NOUN.isdisjoint(here)
+                whole[i] = here
+            for kind in here:
+                index[kind].append(i)
+        self.phrases, self.index, self.nouns = whole, index, bytearray(nouns)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -149,31 +221,50 @@ class Reading:
 
     def mark(self, i: int, kind: Kind) -> Mark | None:
         """The phrase of that kind that begins at a place, or None."""
-        here = self.marks.get(i)
-        return None if here is None else here.get(kind)
+        here = self.phrases.get(i)
+        phrase = None if here is None else here.get(kind)
+        return None if phrase is None else Mark(i + len(phrase.words), phrase.payload)
+
+    def marked(self, i: int, kind: Kind) -> Mark:
+        """The phrase of that kind at a place where one is known to begin.
+
+        Raises:
+            KeyError: None does.
+        """
+        phrase = self.phrases[i][kind]
+        return Mark(i + len(phrase.words), phrase.payload)
 
     def has(self, i: int, *kinds: Kind) -> bool:
         """Whether a phrase of one of the kinds begins at a place."""
-        here = self.marks.get(i)
-        return here is not None and not here.keys().isdisjoint(kinds)
+        here = self.phrases.get(i)
+        if here is not None:
+            for kind in kinds:  # quicker than `any` for the one or two that most callers ask for
+                if kind in here:
+                    return True
+        return False
 
     def has_any(self, i: int, kinds: frozenset[Kind]) -> bool:
         """The same for many kinds."""
-        here = self.marks.get(i)
+        here = self.phrases.get(i)
         return here is not None and not kinds.isdisjoint(here)
+
+    def holds(self, *kinds: Kind) -> bool:
+        """Whether a phrase of one of the kinds stands anywhere in the text."""
+        return not self.index.keys().isdisjoint(kinds)
 
     def places(self, *kinds: Kind) -> list[int]:
         """The tokens at which a phrase of one of the kinds begins, in order."""
+        if len(kinds) == 1:
+            return self.index.get(kinds[0], [])
+        if self.index.keys().isdisjoint(kinds):
+            return []
         found = [self.index[kind] for kind in kinds if kind in self.index]
         return found[0] if len(found) == 1 else sorted(set().union(*found))
 
     def figures(self, *kinds: Kind) -> list[int]:
         """The tokens with a digit, and the places of the kinds: where an amount or a date may begin."""
-        return sorted({*self.digits, *self.places(*kinds)})
-
-    def spelled(self) -> list[int]:
-        """The tokens that may begin an amount without a digit: a sign, two words with a hyphen ("twenty-one")."""
-        return [i for i, token in enumerate(self.tokens) if token.form is Form.SIGN or "-" in token.text]
+        found = self.places(*kinds)
+        return sorted({*self.digits, *found}) if self.digits else found
 
     def ends(self, i: int, kind: Kind) -> int | None:
         """Where the phrase of that kind begins that ends right before a place, or None."""
@@ -185,12 +276,11 @@ class Reading:
 
     def skip(self, i: int, *kinds: Kind) -> int:
         """The first place from `i` on where none of the kinds begins."""
-        while 0 <= i < len(self.tokens):
-            here = self.marks.get(i)
-            ends = [here[kind].end for kind in kinds if kind in here] if here else None
-            if not ends:
+        while (here := self.phrases.get(i)) is not None:
+            sizes = [len(here[kind].words) for kind in kinds if kind in here]
+            if not sizes:
                 break
-            i = max(ends)
+            i += max(sizes)
         return i
 
     def take(self, start: int, end: int) -> None:
@@ -204,7 +294,7 @@ class Reading:
 
     def at(self, character: int) -> int:
         """The token that begins at a character, or the first one behind it."""
-        return bisect_left(self.tokens, character, key=lambda token: token.start)
+        return bisect_left(self.starts, character)
 
     def opens(self, i: int) -> bool:
         """Whether a sentence begins at a place."""
@@ -216,25 +306,24 @@ class Reading:
 
     def is_noun(self, i: int) -> bool:
         """Whether a word has a meaning of its own: not a frame word, number, everyday verb or punctuation."""
-        return 0 <= i < len(self.nouns) and self.nouns[i] == 1
+        return 0 <= i < len(self.nouns) and bool(self.nouns[i])
 
     def continues(self, i: int) -> bool:
         """Whether a word may continue a noun phrase: a noun, and no verb form or comparison behind one."""
         if not self.is_noun(i):
             return False
-        here = self.marks.get(i, _NOTHING)
+        here = self.phrases.get(i, _NOTHING)
         if Kind.DATED_VERB in here:
             return self.has(i + 1, Kind.DATED_NOUN)
         return not self.ends_as(i, Ending.PARTICIPLE) and _STOPS.isdisjoint(here)
 
     def plays(self, i: int, *roles: Role) -> bool:
         """Whether a word plays one of the parts."""
-        played = self.lexicon.parts.get(self.low(i))
-        return played is not None and not played.isdisjoint(roles)
+        return 0 <= i < len(self.tokens) and not self.tokens[i].roles.isdisjoint(roles)
 
     def ends_as(self, i: int, ending: Ending) -> bool:
         """Whether a word has one of the endings of that form."""
-        return self.low(i).endswith(self.lexicon.endings[ending])
+        return ending in self[i].endings
 
     def nouns_end(self, i: int, most: int = 3) -> int:
         """The place behind a run of up to `most` nouns that no rule has used."""
@@ -245,75 +334,108 @@ class Reading:
 
     def words(self, start: int, end: int) -> str:
         """The folded words of tokens `[start, end)`."""
-        return " ".join(self.tokens[i].low for i in range(max(start, 0), min(end, len(self.tokens))))
+        return " ".join(self.lows[max(start, 0) : max(end, 0)])
 
     def span(self, start: int, end: int) -> Span:
         """The characters of tokens `[start, end)`."""
-        return Span(self.tokens[start].start, self.tokens[end - 1].end)
+        return Span(self.starts[start], self.stops[end - 1])
 
     def source(self, start: int, end: int) -> str:
         """The text of tokens `[start, end)` as written."""
-        return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+        return self.text[self.starts[start] : self.stops[end - 1]]
 
-    def _marks_at(self, i: int, low: str) -> Mapping[Kind, Mark]:
-        alone = _alone(low, i, self.lexicon)
-        longer = self.lexicon.longer.get((low, self.low(i + 1)))
-        if longer is None:
-            return alone
-        found: dict[Kind, Mark] = {}
-        for phrase in longer:
+    def _whole(self, i: int, phrases: Iterable[Phrase]) -> Mapping[Kind, Phrase]:
+        """Those that stand at a token with all their words, of phrases whose first two words do."""
+        found: dict[Kind, Phrase] = {}
+        for phrase in phrases:
             size = len(phrase.words)
             if phrase.kind not in found and (size == 2 or self.lows[i : i + size] == phrase.words):
-                found[phrase.kind] = Mark(i + size, phrase.payload)
-        return {**alone, **found}
-
-
-@lru_cache(maxsize=16384)
-def _alone(word: str, i: int, lexicon: Lexicon) -> Mapping[Kind, Mark]:
-    """The marks of a word by itself at a place."""
-    return {phrase.kind: Mark(i + 1, phrase.payload) for phrase in lexicon.single.get(word, ())}
-
-
-def _tokenize(text: str, lexicon: Lexicon) -> Iterator[Token]:
-    for found in _TOKEN.finditer(text[:MAX_CHARACTERS]):
-        kind, word, start = found.lastgroup, found[0], found.start()
-        if kind == "word":
-            for piece, low, first, last, form, *traits in _pieces(word, lexicon):
-                yield Token(piece, low, start + first, start + last, form, *traits)
-        else:
-            yield Token(word, word, start, found.end(), _FORMS[kind or ""], has_digit=_has_digit(word))
+                found[phrase.kind] = phrase
+        return found
 
 
 _FORMS = {form.value: form for form in Form}
+_WORDS = ("plain", "word")
+_MOST_WORDS = 16384
+_Pieces = tuple[tuple[Token, int, int], ...]
 
 
-@lru_cache(maxsize=16384)
-def _pieces(word: str, lexicon: Lexicon) -> tuple[Token, ...]:
-    """What a run of letters and digits is made of; most often one word. Places are counted from its beginning."""
-    low, size = word.lower().replace("’", "'"), len(word)
-    attached = _ATTACHED.fullmatch(word)
+class _Known(dict[str, _Pieces]):
+    """The tokens of what was read before; a mapping looks up faster than a function with a cache is called."""
+
+    def __init__(self, form: str, lexicon: Lexicon) -> None:
+        super().__init__()
+        self._form, self._lexicon = form, lexicon
+
+    def __missing__(self, text: str) -> _Pieces:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        words = self._form in _WORDS
+        found = _pieces(text, self._lexicon) if words else (_piece(text, text, 0, _FORMS[self._form], self._lexicon),)
+        self[text] = found
+        return found
+
+
+@lru_cache(maxsize=8)
+def _vocabulary(lexicon: Lexicon) -> Mapping[int, _Known]:
+    """For each group of the pattern the tokens that are known."""
+    return {number: _Known(form, lexicon) for form, number in _TOKEN.groupindex.items()}
+
+
+def _pieces(text: str, lexicon: Lexicon) -> _Pieces:
+    """What a run of letters and digits is made of, with first character and the one behind; most often one word."""
+    low = text.lower().replace("’", "'")
+    attached = _ATTACHED.fullmatch(text)
     if attached and not _DECADE.fullmatch(low) and _is_unit(attached[2].lower(), lexicon):
-        middle = len(attached[1])
-        return _token(attached[1], attached[1], 0, Form.NUMBER), _token(attached[2], attached[2].lower(), middle)
+        number, unit = attached[1], attached[2]
+        return _piece(number, number, 0, Form.NUMBER, lexicon), _word(unit, unit.lower(), len(number), lexicon)
     sign, dot, digits = low.rpartition(".")
     if dot and digits.isdecimal() and _is_number_sign(sign + dot, lexicon):
-        middle = size - len(digits)
-        return _token(word[:middle], sign, 0), _token(digits, digits, middle, Form.NUMBER)
+        middle = len(text) - len(digits)
+        return _word(text[:middle], sign, 0, lexicon), _piece(digits, digits, middle, Form.NUMBER, lexicon)
     owner = next((o for o in lexicon.endings[Ending.POSSESSIVE] if low.endswith(o)), "")
     if owner and low not in lexicon.phrases:
-        word, low = word[: -len(owner)], low[: -len(owner)]
-        return (_token(word, low, 0, Form.NUMBER if low.isdecimal() else Form.WORD),)
-    return (_token(word, low, 0),)
+        text, low = text[: -len(owner)], low[: -len(owner)]
+        if low.isdecimal():
+            return (_piece(text, low, 0, Form.NUMBER, lexicon),)
+    return (_word(text, low, 0, lexicon),)
 
 
-def _token(text: str, low: str, start: int, form: Form = Form.WORD) -> Token:
-    word, digit = form is Form.WORD, _has_digit(text)
-    code = word and digit and bool(_CODE.fullmatch(text)) and not _NO_CODE.fullmatch(text)
-    return Token(text, low, start, start + len(text), form, word and text[:1].isupper(), digit, code)
+def _word(text: str, low: str, start: int, lexicon: Lexicon) -> tuple[Token, int, int]:
+    return _piece(text, low, start, Form.WORD, lexicon)
 
 
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdecimal, text))
+def _piece(text: str, low: str, start: int, form: Form, lexicon: Lexicon) -> tuple[Token, int, int]:
+    word, digit = form is Form.WORD, any(map(str.isdecimal, text))
+    alone = lexicon.single.get(low)
+    token = Token(
+        text=text,
+        low=low,
+        form=form,
+        is_capital=word and text[:1].isupper(),
+        has_digit=digit,
+        is_code=word and digit and bool(_CODE.fullmatch(text)) and not _NO_CODE.fullmatch(text),
+        alone=alone,
+        is_noun=word and not low[:1].isdigit() and _NO_NOUN.isdisjoint(alone or ()),
+        may_count=form is Form.NUMBER or ("-" in low and all(_is_number(w, lexicon) for w in low.split("-", 1))),
+        may_date=digit and (form is not Form.NUMBER or len(text) == _YEAR_DIGITS),
+        one=singular(low),
+        endings=_endings(low, lexicon),
+        roles=lexicon.parts.get(low, frozenset()),
+    )
+    return token, start, start + len(text)
+
+
+def _endings(low: str, lexicon: Lexicon) -> frozenset[Ending]:
+    return frozenset(
+        ending
+        for ending, letters in lexicon.endings.items()
+        if (low.startswith(letters) if ending is Ending.NEGATION else low.endswith(letters))
+    )
+
+
+def _is_number(word: str, lexicon: Lexicon) -> bool:
+    return Kind.NUMBER in lexicon.single.get(word, ())
 
 
 def _is_number_sign(word: str, lexicon: Lexicon) -> bool:

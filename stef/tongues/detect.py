@@ -11,6 +11,7 @@ from stef.lexicon import Kind, Lexicon
 from stef.phrasebook import LETTER, Phrasebook, fold
 
 _WORD = re.compile(rf"[{LETTER}]+")
+_PLAIN_WORD = re.compile(r"\w+")
 _MOST = 600
 # Words of English that say that a text is English; its verbs and nouns are in other languages too.
 _FRAME = (Kind.FUNCTION, Kind.ASK, Kind.PREPOSITION, Kind.EACH, Kind.COUNT, Kind.AGGREGATE, Kind.COMPARE, Kind.RELATIVE)
@@ -42,6 +43,9 @@ class Detector:
             for word in book.vocabulary | book.classes | set(book.measures):
                 if not word.isdecimal() and (len(word) > 1 or word in book.functions):
                     self._speakers[word] = (*self._speakers.get(word, ()), book)
+        # What a word adds to those of the other languages, less those of English.
+        self._balance = dict.fromkeys(self._english - self._speakers.keys(), -1)
+        self._balance |= dict.fromkeys(self._speakers.keys() - self._english, 1)
 
     def language(self, text: str) -> Phrasebook | None:
         """The phrasebook of the language that most of the text is in; None for English and for unknown languages."""
@@ -52,7 +56,9 @@ class Detector:
     def guest(self, text: str) -> Phrasebook | None:
         """The phrasebook for words in another script inside a text that is in English otherwise."""
         scripts = [] if text.isascii() else self._scripts(text[:_MOST])
-        fitting = [book for book in self._others if scripts and all(script in book.scripts for script in scripts)]
+        if not scripts:
+            return None
+        fitting = [book for book in self._others if all(script in book.scripts for script in scripts)]
         known = {book: self._weight(book, text) for book in fitting}
         best = max(fitting, key=lambda book: known[book], default=None)
         return best if best is not None and known[best] else None
@@ -81,17 +87,23 @@ class Detector:
     def _by_words(self, text: str) -> Phrasebook | None:
         if not self._latin:
             return None
-        if text.isascii() and not any(word.strip("¿¡?!.,;:()\"'") in self._speakers for word in text.lower().split()):
+        plain = text.isascii()
+        words = _PLAIN_WORD.findall(text.lower()) if plain else [fold(word, {})[0] for word in _WORD.findall(text)]
+        if sum(filter(None, map(self._balance.get, words))) <= 0:
             return None
+        if text.isascii() and not any(word.strip("¿¡?!.,;:()\"'") in self._speakers for word in text.lower().split()):
+            return None  # only inside words such as `{"total":`
+        return self._spoken(text, words)
+
+    def _spoken(self, text: str, words: list[str]) -> Phrasebook | None:
+        """The language of most of the words, unless more of them are English."""
+        english = sum(word in self._english for word in words)
         counted, own = dict.fromkeys(self._latin, 0.0), dict.fromkeys(self._latin, 0.0)
         strange = dict.fromkeys(self._latin, 0)
-        english = 0
-        for i, written in enumerate(_WORD.findall(text)):
-            word = written.lower() if written.isascii() else fold(written, {})[0]
-            english += word in self._english
-            speakers, foreign = self._speakers.get(word, ()), written.lower() in self._foreign
+        for i, (said, word) in enumerate(zip(_WORD.findall(text), words, strict=True)):
+            speakers, foreign = self._speakers.get(word, ()), said.lower() in self._foreign
             # A capital inside a sentence is a name, or a noun of German.
-            weight = 0.5 if i and written[:1].isupper() else 1.0
+            weight = 0.5 if i and said[:1].isupper() else 1.0
             for book in speakers:
                 counted[book] += weight
                 own[book] += weight / len(speakers)
