@@ -140,14 +140,14 @@ def _spec(record: QueryRecord, parsed: Parsed, calendar: Calendar) -> tuple[Quer
     if not record.question.strip():
         return None, Reason.NO_SQL, "the log has no question to hold the SQL against"
     variables = {**parsed.variables, **_parameters(record)}
+    nodes = parsed.nodes if len(parsed.statements) == 1 else None
     try:
-        return (
-            sql.extract(parsed.tree, calendar=calendar, variables=variables, dialect=parsed.dialect, text=parsed.sql),
-            None,
-            "",
+        spec = sql.extract(
+            parsed.tree, calendar=calendar, variables=variables, dialect=parsed.dialect, text=parsed.sql, nodes=nodes
         )
     except RecursionError:
         return None, Reason.TOO_DEEP, "queries nested deeper than is followed"
+    return spec, None, ""
 
 
 def _parameters(record: QueryRecord) -> dict[str, str]:

@@ -42,7 +42,7 @@ def _rendered(node: exp.Expr) -> str:
 def simple(node: object, depth: int = 0) -> str | None:
     """The text of a plain expression, as sqlglot would write it; None when sqlglot must."""
     write = _FORMS.get(type(node))
-    if write is None or not isinstance(node, exp.Expr) or depth > _MAX_DEPTH or node.comments:
+    if write is None or depth > _MAX_DEPTH or not isinstance(node, exp.Expr) or node.comments:
         return None
     return write(node, depth + 1)
 
@@ -64,16 +64,21 @@ def _has_only(node: exp.Expr, *names: str) -> bool:
 
 
 def _column(node: exp.Expr, _: int) -> str | None:
-    parts = node.parts if isinstance(node, exp.Column) else []
-    if any(not isinstance(part, exp.Identifier) for part in parts):
-        return None
-    return ".".join(
-        '"' + part.name.replace('"', '""') + '"' if part.args.get("quoted") else part.name for part in parts
-    )
+    written: list[str] = []
+    for key in ("catalog", "db", "table", "this"):
+        part = node.args.get(key)
+        if not part:
+            continue
+        if type(part) is not exp.Identifier:
+            return None
+        name = part.args["this"]
+        written.append('"' + name.replace('"', '""') + '"' if part.args.get("quoted") else name)
+    return ".".join(written)
 
 
 def _literal(node: exp.Expr, _: int) -> str:
-    return "'" + node.name.replace("'", "''") + "'" if node.is_string else node.name
+    text: str = node.args["this"]
+    return "'" + text.replace("'", "''") + "'" if node.args["is_string"] else text
 
 
 def _star(node: exp.Expr, _: int) -> str | None:
@@ -83,7 +88,9 @@ def _star(node: exp.Expr, _: int) -> str | None:
 def _operation(node: exp.Expr, depth: int) -> str | None:
     if node.args.get("negate"):
         return None
-    return _filled(f"{{}} {_OPERATORS[type(node)]} {{}}", depth, node.args["this"], node.args.get("expression"))
+    left = simple(node.args["this"], depth)
+    right = None if left is None else simple(node.args.get("expression"), depth)
+    return None if right is None else f"{left} {_OPERATORS[type(node)]} {right}"
 
 
 def _quotient(node: exp.Expr, depth: int) -> str | None:
@@ -95,7 +102,8 @@ def _quotient(node: exp.Expr, depth: int) -> str | None:
 
 
 def _call(node: exp.Expr, depth: int) -> str | None:
-    return None if node.expressions else _filled(f"{_CALLS[type(node)]}({{}})", depth, node.this)
+    inner = None if node.args.get("expressions") else simple(node.args.get("this"), depth)
+    return None if inner is None else f"{_CALLS[type(node)]}({inner})"
 
 
 def _alias(node: exp.Expr, depth: int) -> str | None:
@@ -111,7 +119,8 @@ def _ordered(node: exp.Expr, depth: int) -> str | None:
     down = node.args.get("desc")
     if down is False and type(node.this) is not exp.Column and type(node.this) not in _CALLS:
         return None
-    return _filled("{} DESC" if down else "{}", depth, node.this)
+    inner = simple(node.this, depth)
+    return f"{inner} DESC" if down and inner is not None else inner
 
 
 def _membership(node: exp.Expr, depth: int) -> str | None:
