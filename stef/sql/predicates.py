@@ -151,18 +151,12 @@ def _precedence_slip(branches: list[tuple[exp.Expr, bool]], groups: list[list[Fi
 
 def _comparison(node: exp.Expr, op: Op, place: Place, reading: Reading) -> list[Filter]:
     left, right = node.args["this"], bound(node.args["expression"], reading)
-    if not isinstance(right, _LEAVES) and _is_quantified(right) and (members := _members(right)) is not None:
-        return _against_list(node, op, members, place, reading)
-    if _has_query(left) or _has_query(right):
-        return list(reading.subquery(node, place, op is Op.NE))
-    if not isinstance(left, _LEAVES) and (contained := containment(node, op, place, reading)) is not None:
-        return contained
-    if (age := _aged(node, op, place, reading)) is not None:
-        return [age]
-    if isinstance(left, exp.Tuple):
-        return _tuple(left, right, op, place, reading)
+    if not (isinstance(left, _LEAVES) and isinstance(right, _LEAVES)):
+        read = _elaborate(node, op, (left, right), place, reading)
+        if read is not None:
+            return read
     found = target(left, place.names)
-    if found is None or (isinstance(right, exp.Column) and not isinstance(left, exp.Column) and found.column == ""):
+    if found is None or (found.column == "" and isinstance(right, exp.Column) and not isinstance(left, exp.Column)):
         found, left, right, op = target(right, place.names), right, left, _FLIPPED[op]
         if found is None:
             return []
@@ -173,6 +167,22 @@ def _comparison(node: exp.Expr, op: Op, place: Place, reading: Reading) -> list[
         reading.ranked.append(Ranked(window=found.window, op=op, value=value, place=place))
         return []
     return [compared(found, op, value, right, shown(node), place)]
+
+
+def _elaborate(
+    node: exp.Expr, op: Op, sides: tuple[exp.Expr, exp.Expr], place: Place, reading: Reading
+) -> list[Filter] | None:
+    """A comparison with a list, a query, a containment, an age or a tuple in it; None when it is none of these."""
+    left, right = sides
+    if _is_quantified(right) and (members := _members(right)) is not None:
+        return _against_list(node, op, members, place, reading)
+    if _has_query(left) or _has_query(right):
+        return list(reading.subquery(node, place, op is Op.NE))
+    if (contained := containment(node, op, place, reading)) is not None:
+        return contained
+    if (age := _aged(node, op, place, reading)) is not None:
+        return [age]
+    return _tuple(left, right, op, place, reading) if isinstance(left, exp.Tuple) else None
 
 
 def _aged(node: exp.Expr, op: Op, place: Place, reading: Reading) -> Filter | None:

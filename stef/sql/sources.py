@@ -74,11 +74,12 @@ class Sources:
         self.children.append(block)
 
     def _table(self, node: exp.Table, alias: str) -> str:
-        table = node.name if node.args.get("db") is None else ".".join(part.name for part in node.parts if part.name)
         cte = self.context.ctes.get(node.name.lower()) if self.context.ctes and not node.db else None
         if cte is not None:
             self._cte(cte, alias)
             return node.name
+        plain = isinstance(node.this, exp.Identifier) and node.args.get("db") is None
+        table = node.name if plain else ".".join(part.name for part in node.parts if part.name)
         if table:
             self.seen.tables[table] = None
             self.names.relations[alias or table.lower()] = Relation(table=table)

@@ -74,7 +74,7 @@ def unrunnable(nodes: Nodes, text: str, dialect: str) -> tuple[str, ...]:
 
 
 def _unknown_functions(nodes: Nodes, text: str, dialect: str) -> Iterator[str]:
-    if dialect != "sqlite" and dialect not in _FOREIGN:
+    if "(" not in text or (dialect != "sqlite" and dialect not in _FOREIGN):
         return
     for name in _called(_QUOTED.sub(" x ", text)):
         known = name in _SQLITE if dialect == "sqlite" else name not in _FOREIGN[dialect]
