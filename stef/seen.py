@@ -17,6 +17,7 @@ from stef.finding import Finding
 from stef.judge.untrusted import suspicions
 from stef.record import QueryRecord
 from stef.result import Evaluation
+from stef.sql.nodes import NO_NODES
 from stef.timespan import Calendar
 from stef.understand import Knowledge, Understood, understand
 from stef.version import __version__
@@ -55,7 +56,7 @@ def look(record: QueryRecord, rules: AppRules, calendar: Calendar, known: Knowle
     """Read a record, hold its SQL against its question, and look for texts that speak to a judge."""
     understood = understand(record, rules, calendar, known)
     suspected = suspicions(_untrusted(record, understood))
-    parsed = replace(understood.parsed, tree=None, statements=())
+    parsed = replace(understood.parsed, tree=None, statements=(), nodes=NO_NODES)
     return Seen(understood=replace(understood, parsed=parsed), suspected=suspected, rules=rules)
 
 

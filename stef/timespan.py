@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Unit(StrEnum):
@@ -196,12 +197,20 @@ _LITERAL = re.compile(
 _COMPACT = re.compile(r"(?P<year>(?:19|20)\d{2})(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])?")
 
 
+# Values are read again and again and are worth keeping; whole texts would fill the memory.
+_SHORT = 64
+
+
 def parse_moment(text: str) -> Moment | None:
     """Read an ISO-like literal as SQL has it: `2024`, `2024-03`, `2024-03-01`, `20240301`, `2024-03-01 12:30:00`.
 
     Returns:
         None when the text is no date; a bare year counts as one only between 1000 and 2999.
     """
+    return _short_moment(text) if len(text) <= _SHORT else _moment(text)
+
+
+def _moment(text: str) -> Moment | None:
     found = _LITERAL.fullmatch(text.strip()) or _COMPACT.fullmatch(text.strip())
     if found is None or not 1000 <= int(found["year"]) <= 2999:
         return None
@@ -216,3 +225,6 @@ def parse_moment(text: str) -> Moment | None:
     if parts.get("fraction"):
         start = start.replace(microsecond=int(parts["fraction"][:6].ljust(6, "0")))
     return Moment(start, precision)
+
+
+_short_moment = lru_cache(maxsize=16384)(_moment)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stef import tongues
-from stef.align import Texts, align, check_expansion
+from stef.align import Comparer, Texts, align, check_expansion
 from stef.apprules import AppRules
 from stef.calibration import IDENTITY, Calibration
 from stef.catalogue import Catalogue, Epoch
@@ -140,14 +140,14 @@ def _spec(record: QueryRecord, parsed: Parsed, calendar: Calendar) -> tuple[Quer
     if not record.question.strip():
         return None, Reason.NO_SQL, "the log has no question to hold the SQL against"
     variables = {**parsed.variables, **_parameters(record)}
+    nodes = parsed.nodes if len(parsed.statements) == 1 else None
     try:
-        return (
-            sql.extract(parsed.tree, calendar=calendar, variables=variables, dialect=parsed.dialect, text=parsed.sql),
-            None,
-            "",
+        spec = sql.extract(
+            parsed.tree, calendar=calendar, variables=variables, dialect=parsed.dialect, text=parsed.sql, nodes=nodes
         )
     except RecursionError:
         return None, Reason.TOO_DEEP, "queries nested deeper than is followed"
+    return spec, None, ""
 
 
 def _parameters(record: QueryRecord) -> dict[str, str]:
@@ -183,7 +183,8 @@ def _compared(
     follow_up = expansion if question.elliptical else None
     asked = follow_up or question
     normalized, trace = normalize(asked, spec, rules)
-    alignment = align(texts, normalized, rules, calendar)
+    comparer = Comparer.of(texts, rules, calendar)
+    alignment = align(texts, normalized, rules, calendar, comparer)
     facts = Facts(
         asked=asked,
         asked_text=f"{record.question} {expanded}" if follow_up else record.question,
@@ -199,7 +200,7 @@ def _compared(
     return Compared(
         alignment=alignment,
         evidence=_calibrated(gather(facts, known.weights), known.calibration),
-        expansion=check_expansion(texts, rules, calendar),
+        expansion=check_expansion(texts, rules, calendar, comparer),
         normalizations=trace,
     )
 

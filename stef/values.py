@@ -183,8 +183,11 @@ def decimal(text: str) -> Decimal | None:
 def same(left: Value, right: Value) -> bool:
     """Whether two values mean the same after folding; `Anything` equals every single value."""
     if isinstance(left, Text) and isinstance(right, Text):
-        equal = left.raw == right.raw or fold(left.raw) == fold(right.raw)
-        return equal or _also(left, right.raw) or _also(right, left.raw) or _same_scalar(left, right)
+        short = len(left.raw) <= SHORT and len(right.raw) <= SHORT
+        equal = (_short_same if short else _same_texts)(left.raw, right.raw)
+        return equal or _also(left, right.raw) or _also(right, left.raw)
+    if isinstance(left, Number) and isinstance(right, Number):
+        return left.value == right.value
     if left == right:
         return True
     match left, right:
@@ -201,6 +204,13 @@ def same(left: Value, right: Value) -> bool:
             return fold(a.rpartition(".")[2]) == fold(b.rpartition(".")[2])
         case _:
             return _same_scalar(left, right)
+
+
+def _same_texts(left: str, right: str) -> bool:
+    return left == right or fold(left) == fold(right) or _same_scalar(Text(left), Text(right))
+
+
+_short_same = lru_cache(maxsize=32768)(_same_texts)
 
 
 def _also(value: Value, word: str) -> bool:

@@ -5,7 +5,8 @@ beyond it.
 """
 
 from stef.align.category import align
+from stef.align.comparer import Comparer
 from stef.align.expansion import check_expansion
 from stef.align.words import Texts
 
-__all__ = ["Texts", "align", "check_expansion"]
+__all__ = ["Comparer", "Texts", "align", "check_expansion"]

@@ -19,7 +19,9 @@ from stef.timespan import Calendar
 _EXTRAS = frozenset({Match.EXTRA, Match.BENIGN_EXTRA, Match.INTRODUCED})
 
 
-def align(asked: Texts, sql: QuerySpec, rules: AppRules, calendar: Calendar) -> Alignment:
+def align(
+    asked: Texts, sql: QuerySpec, rules: AppRules, calendar: Calendar, comparer: Comparer | None = None
+) -> Alignment:
     """Align what was asked with what was queried.
 
     Args:
@@ -27,8 +29,9 @@ def align(asked: Texts, sql: QuerySpec, rules: AppRules, calendar: Calendar) -> 
         sql: Spec of the statement.
         rules: Mappings, synonyms, benign and mandatory filters.
         calendar: The record's clock, for spans that end "now".
+        comparer: Of the same texts, rules and clock, where there is one: what it has compared is kept.
     """
-    comparer = Comparer.of(asked, rules, calendar, sql)
+    comparer = (comparer or Comparer.of(asked, rules, calendar)).beside(sql)
     told_of = mentions(asked, comparer)
     pairs = settled(pair(told_of, joined_periods(sql.filters), comparer), told_of, asked, comparer)
     codes = tuple(coded(pairs.mentions, pairs.filters, comparer))

@@ -40,9 +40,13 @@ class Comparer:
     _seen: dict[tuple[int, int], tuple[Filter, Filter, Comparison | None]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, asked: Texts, rules: AppRules, calendar: Calendar, sql: QuerySpec = _NO_SQL) -> Comparer:
-        """Take the words of the texts."""
-        return cls(rules, calendar, Said.of(asked.question_text), Said.of(asked.expansion_text), sql)
+    def of(cls, asked: Texts, rules: AppRules, calendar: Calendar) -> Comparer:
+        """Take the words of the texts, and no statement."""
+        return cls(rules, calendar, Said.of(asked.question_text), Said.of(asked.expansion_text))
+
+    def beside(self, sql: QuerySpec) -> Comparer:
+        """The same beside a statement; what was compared is shared."""
+        return Comparer(self.rules, self.calendar, self.question, self.expansion, sql, self._seen)
 
     def held(self, asked: Filter, found: Filter) -> Comparison | None:
         """Hold a condition against what was asked; None when it is about something else."""

@@ -13,11 +13,20 @@ from stef.spec import Filter
 from stef.timespan import Calendar
 
 
-def check_expansion(asked: Texts, rules: AppRules, calendar: Calendar) -> Expansion | None:
-    """Each constraint of the question: preserved, changed or dropped; and what was added. None without an expansion."""
+def check_expansion(
+    asked: Texts, rules: AppRules, calendar: Calendar, comparer: Comparer | None = None
+) -> Expansion | None:
+    """Each constraint of the question: preserved, changed or dropped; and what was added. None without an expansion.
+
+    Args:
+        asked: Question and expansion.
+        rules: Mappings and synonyms.
+        calendar: The record's clock.
+        comparer: Of the same texts, rules and clock, where there is one: what it has compared is kept.
+    """
     if asked.expansion is None:
         return None
-    comparer = Comparer.of(asked, rules, calendar)
+    comparer = comparer or Comparer.of(asked, rules, calendar)
     mine = [item for item in asked.question.filters if item.certainty >= REQUIRED]
     theirs = [item for item in asked.expansion.filters if item.certainty >= REQUIRED]
     changes = [_change(item, theirs, asked.expansion_text, comparer) for item in mine]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from stef.spec import Aggregation, ColumnUse, Filter, GroupKey, Join, Limit, OrderKey, Projection, Scope
+from stef.spec import Aggregation, Filter, GroupKey, Join, Limit, OrderKey, Projection, Role, Scope
 from stef.sql.outputs import aggregates, bare, is_star, projection
 from stef.sql.targets import Names, Relation
 
@@ -73,7 +73,7 @@ class Seen:
     """What belongs to a whole statement and to no single query of it."""
 
     joins: list[Join] = field(default_factory=list)
-    uses: dict[ColumnUse, None] = field(default_factory=dict)
+    uses: dict[tuple[str, str, Role], None] = field(default_factory=dict)
     links: dict[tuple[str, str], None] = field(default_factory=dict)
     tables: dict[str, None] = field(default_factory=dict)
     set_operations: list[str] = field(default_factory=list)

@@ -5,13 +5,14 @@ Only what re-rendering a statement leaves as it is: no layout, no spelling, no n
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from sqlglot import exp
 
 from stef.names import tokens
+from stef.sql.nodes import Nodes, holds, kinds, named, qualifier
 from stef.sql.unrunnable import conjuncts
 
 _COUNTED: Mapping[type[exp.Expr], str] = MappingProxyType(
@@ -23,12 +24,17 @@ _COUNTED: Mapping[type[exp.Expr], str] = MappingProxyType(
         exp.Window: "window", exp.Except: "except", exp.Intersect: "intersect", exp.Union: "union",
     }
 )  # fmt: skip
-_COMPARISONS = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-_EXTREMES = (exp.Max, exp.Min)
+_COMPARISONS = kinds(exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_SET_OPERATIONS = kinds(exp.SetOperation)
+_AGGREGATES = kinds(exp.AggFunc)
+_QUERIES = kinds(exp.Query)
+_EXTREMES = kinds(exp.Max, exp.Min)
+_TEXTS = kinds(exp.National, exp.RawString, exp.UnicodeString)
+_SOURCES = (exp.From, exp.Join)
 _KEYS = frozenset({"id", "code", "key", "no", "number"})
 
 
-def constructs(tree: exp.Query, nodes: Sequence[exp.Expr]) -> dict[str, int]:
+def constructs(tree: exp.Query, nodes: Nodes) -> dict[str, int]:
     """Construct → how often it stands in a statement; what is not there is absent.
 
     Beside plain counts: `unequal_branches` (a set operation of selects with different widths: refused by every
@@ -36,46 +42,35 @@ def constructs(tree: exp.Query, nodes: Sequence[exp.Expr]) -> dict[str, int]:
     another one that a query gives, with no word in common), `unbound_extreme` (the maximum of some rows, compared with
     all).
     """
-    found: Counter[str] = Counter()
+    counted = {_COUNTED[kind]: len(found) for kind, found in nodes.kinds.items() if kind in _COUNTED}
     firsts: dict[int, exp.Expr] = {}
-    for node in nodes:
-        name = _COUNTED.get(type(node))
-        if name is not None:
-            found[name] += 1
-        found.update(_special(node))
-        if isinstance(node, exp.SetOperation):
-            found["unequal_branches"] += _unequal(node, firsts)
+    unequal = sum(int(_is_unequal(node, firsts)) for node in nodes.select(_SET_OPERATIONS))
     top = _first_select(tree, firsts)
-    if top is not None:
-        found.update(_outputs(top))
+    outputs = {} if top is None else _outputs(top)
+    found = {**counted, **_special(nodes), **_against_queries(nodes), **outputs, "unequal_branches": unequal}
     return {name: count for name, count in sorted(found.items()) if count}
 
 
-def _special(node: exp.Expr) -> Mapping[str, int]:
+def _special(nodes: Nodes) -> Mapping[str, int]:
     """What a count of node types does not tell."""
-    match node:
-        case exp.Literal():
-            return {"text_literal" if node.is_string else "number_literal": 1}
-        case exp.National() | exp.RawString() | exp.UnicodeString():
-            return {"text_literal": 1}
-        case exp.Count() if isinstance(node.this, exp.Distinct):
-            return {"count_distinct": 1}
-        case exp.Join() if (node.args.get("side") or "").upper() == "LEFT":
-            return {"left_join": 1}
-        case exp.Ordered() if node.args.get("desc"):
-            return {"descending": 1}
-        case exp.Subquery() if not isinstance(node.parent, exp.From | exp.Join):
-            return {"subquery": 1}
-        case exp.Select():
-            return {"bound_twice": _bound_twice(node)}
-    return _against_query(node) if isinstance(node, _COMPARISONS) else {}
+    literals, there = nodes.kinds.get(exp.Literal, ()), nodes.kinds
+    texts = sum(node.args["is_string"] for node in literals)
+    return {
+        "text_literal": texts + len(nodes.select(_TEXTS)),
+        "number_literal": len(literals) - texts,
+        "count_distinct": sum(isinstance(node.this, exp.Distinct) for node in there.get(exp.Count, ())),
+        "left_join": sum((node.args.get("side") or "").upper() == "LEFT" for node in there.get(exp.Join, ())),
+        "descending": sum(bool(node.args.get("desc")) for node in there.get(exp.Ordered, ())),
+        "subquery": sum(not isinstance(node.parent, _SOURCES) for node in there.get(exp.Subquery, ())),
+        "bound_twice": sum(_bound_twice(node) for node in there.get(exp.Select, ())),
+    }
 
 
 def _outputs(top: exp.Select) -> Mapping[str, int]:
     """What the statement's own outputs are."""
-    made = [item for item in top.expressions if item.find(exp.AggFunc)]
-    shown = {item.name.lower() for item in top.expressions if isinstance(item.unalias(), exp.Column)}
+    made = [item for item in top.expressions if holds(item, _AGGREGATES)]
     keys = top.args["group"].expressions if top.args.get("group") else []
+    shown = {item.name.lower() for item in top.expressions if isinstance(item.unalias(), exp.Column)} if keys else set()
     grouped = {column.name.lower() for key in keys for column in key.find_all(exp.Column)}
     bare = bool(made) and len(made) == len(top.expressions) and not keys
     return {
@@ -97,38 +92,43 @@ def _first_select(tree: exp.Expr, known: dict[int, exp.Expr]) -> exp.Select | No
     return tree if isinstance(tree, exp.Select) else None
 
 
-def _unequal(node: exp.SetOperation, known: dict[int, exp.Expr]) -> int:
+def _is_unequal(node: exp.Expr, known: dict[int, exp.Expr]) -> bool:
     sides = [_first_select(node.this, known), _first_select(node.expression, known)]
     widths = {len(side.expressions) for side in sides if side is not None and not side.is_star}
-    return int(len(widths) > 1 and None not in sides)
+    return len(widths) > 1 and None not in sides
 
 
-def _bound_twice(node: exp.Select) -> int:
+def _bound_twice(node: exp.Expr) -> int:
     """Columns that a select holds equal to two columns of one other source: one of them is mostly a slip."""
     where = node.args.get("where")
     parts = [join.args["on"] for join in node.args.get("joins") or [] if join.args.get("on") is not None]
     if where is not None:
         parts.append(where.this)
+    equal = [found for part in parts for found in conjuncts(part) if isinstance(found, exp.EQ)]
+    pairs = [(item.this, item.expression) for item in equal if isinstance(item.this, exp.Column)]
+    pairs = [(left, right) for left, right in pairs if isinstance(right, exp.Column)]
+    if len(pairs) < 2:
+        return 0
     held: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for item in (found for part in parts for found in conjuncts(part)):
-        left, right = item.args.get("this"), item.args.get("expression")
-        if isinstance(item, exp.EQ) and isinstance(left, exp.Column) and isinstance(right, exp.Column):
-            for one, other in ((left, right), (right, left)):
-                if one.table and other.table and one.table.lower() != other.table.lower():
-                    held[one.table.lower(), one.name.lower(), other.table.lower()].add(other.name.lower())
+    for left, right in (sides for pair in pairs for sides in (pair, pair[::-1])):
+        here, there = qualifier(left).lower(), qualifier(right).lower()
+        if here and there and here != there:
+            held[here, named(left).lower(), there].add(named(right).lower())
     return sum(len(names) > 1 for names in held.values())
 
 
-def _against_query(node: exp.Expr) -> Mapping[str, int]:
-    """A column compared with what a query gives."""
-    inner = node.expression.this if isinstance(node.expression, exp.Subquery) else node.expression
-    if not isinstance(inner, exp.Select) or not isinstance(node.this, exp.Column):
-        return {}
-    given = [column.name.lower() for item in inner.expressions for column in item.find_all(exp.Column)]
-    return {
-        "odd_comparison": int(bool(given) and not _alike(node.this.name.lower(), given[0])),
-        "unbound_extreme": int(inner.find(*_EXTREMES) is not None and _is_unbound(node, inner)),
-    }
+def _against_queries(nodes: Nodes) -> Mapping[str, int]:
+    """Columns compared with what a query gives."""
+    found = {"odd_comparison": 0, "unbound_extreme": 0}
+    if exp.Select not in nodes.kinds or len(nodes.kinds[exp.Select]) < 2:
+        return found
+    for node in nodes.select(_COMPARISONS):
+        inner = node.expression.this if isinstance(node.expression, exp.Subquery) else node.expression
+        if isinstance(inner, exp.Select) and isinstance(node.this, exp.Column):
+            given = [column.name.lower() for item in inner.expressions for column in item.find_all(exp.Column)]
+            found["odd_comparison"] += bool(given) and not _alike(node.this.name.lower(), given[0])
+            found["unbound_extreme"] += holds(inner, _EXTREMES) and _is_unbound(node, inner)
+    return found
 
 
 def _alike(left: str, right: str) -> bool:
@@ -148,5 +148,5 @@ def _filtered(node: exp.Select) -> set[str]:
     where = node.args.get("where")
     if where is None:
         return set()
-    conditions = [item for item in conjuncts(where.this) if not item.find(exp.Query)]
+    conditions = [item for item in conjuncts(where.this) if not holds(item, _QUERIES)]
     return {column.name.lower() for item in conditions for column in item.find_all(exp.Column)}

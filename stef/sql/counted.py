@@ -14,30 +14,31 @@ from stef.sql.targets import aggregate_name
 
 # ClickHouse's combinators: the last argument is the condition.
 _IF_FUNCTIONS = frozenset({"sumif", "avgif", "minif", "maxif", "uniqif", "quantileif"})
+_CALLS = (exp.CombinedAggFunc, exp.Anonymous)
+_BRANCHING = (exp.Case, exp.If)
+_INNER = (exp.Case, exp.If, exp.Paren, exp.Cast)
+_CONDITIONS = (exp.Predicate, exp.And, exp.Or, exp.Not)
 _WRAPPERS = (exp.Paren, exp.Cast, exp.TryCast, exp.Mul, exp.Coalesce)
 
 
 def aggregate_conditions(node: exp.Expr, place: Place, reading: Reading) -> list[Filter]:
     """Conditions that the aggregates in an expression carry."""
-    if isinstance(node, exp.Column | exp.Literal | exp.Star):
-        return []
     found: list[Filter] = []
-    aggregate = replace(place, scope=Scope.AGGREGATE)
     for inner in shallow(node):
         if isinstance(inner, exp.Filter):
             condition = inner.expression.this if isinstance(inner.expression, exp.Where) else inner.expression
-            found += conditions(condition, aggregate, reading)
+            found += conditions(condition, replace(place, scope=Scope.AGGREGATE), reading)
         elif isinstance(inner, exp.CountIf):
-            found += conditions(inner.this, aggregate, reading)
+            found += conditions(inner.this, replace(place, scope=Scope.AGGREGATE), reading)
         elif _is_combinator(inner):
-            found += conditions(inner.expressions[-1], aggregate, reading)
+            found += conditions(inner.expressions[-1], replace(place, scope=Scope.AGGREGATE), reading)
         elif name := aggregate_name(inner):
             found += _inside(inner, name, place, reading)
     return found
 
 
 def _is_combinator(node: exp.Expr) -> bool:
-    if not isinstance(node, exp.CombinedAggFunc | exp.Anonymous) or not node.expressions:
+    if not isinstance(node, _CALLS) or not node.expressions:
         return False
     return str(node.name or node.this).lower() in _IF_FUNCTIONS
 
@@ -48,10 +49,10 @@ def _inside(node: exp.Expr, name: str, place: Place, reading: Reading) -> list[F
         argument = argument.expressions[0] if argument.expressions else None
     while isinstance(argument, _WRAPPERS):
         sides = (argument.this, argument.args.get("expression"))
-        argument = next((a for a in sides if isinstance(a, exp.Case | exp.If | exp.Paren | exp.Cast)), argument.this)
-    if isinstance(argument, exp.Case | exp.If):
+        argument = next((a for a in sides if isinstance(a, _INNER)), argument.this)
+    if isinstance(argument, _BRANCHING):
         return _case(argument, name, place, reading)
-    if isinstance(argument, exp.Predicate | exp.And | exp.Or | exp.Not) and not isinstance(argument, exp.Query):
+    if isinstance(argument, _CONDITIONS) and not isinstance(argument, exp.Query):
         effect = Effect.COUNTED_ELSE if name == "count" else Effect.EFFECTIVE
         return conditions(argument, replace(place, scope=Scope.AGGREGATE, effect=effect), reading)
     return []

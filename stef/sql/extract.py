@@ -29,7 +29,8 @@ from stef.sql.faults import truncated, undefined
 from stef.sql.joins import effective
 from stef.sql.keys import group_keys, order_key, order_keys
 from stef.sql.limits import joined, limit_of, limit_of_rank, limit_of_rownum
-from stef.sql.nodes import every, shallow
+from stef.sql.nodes import Nodes, kinds, shallow
+from stef.sql.outputs import is_plain
 from stef.sql.predicates import conditions
 from stef.sql.quoted import texts_for_names
 from stef.sql.reading import Place, Reading
@@ -38,7 +39,7 @@ from stef.sql.sources import Sources
 from stef.sql.subqueries import absent, against_query, chosen_rows
 from stef.sql.targets import Names, target
 from stef.sql.unrunnable import unrunnable
-from stef.sql.uses import note_membership, note_uses
+from stef.sql.uses import note_membership, note_uses, use
 from stef.timespan import Calendar
 
 _CLAUSES = (
@@ -47,6 +48,10 @@ _CLAUSES = (
     ("having", Scope.HAVING),
     ("qualify", Scope.QUALIFY),
 )
+_NARROWING = ("where", "having", "qualify", "prewhere", "connect")
+# Clauses of these in which an output's name hides a column.
+_BY_ALIAS = frozenset({"having", "qualify"})
+_QUERIES = kinds(exp.Query)
 
 
 def extract(
@@ -56,6 +61,7 @@ def extract(
     variables: Mapping[str, str] | None = None,
     dialect: str = "",
     text: str = "",
+    nodes: Nodes | None = None,
 ) -> QuerySpec:
     """Read what a statement asks for.
 
@@ -65,20 +71,16 @@ def extract(
         variables: SQL text of SET and DECLARE values and of logged parameters, by lower-case name.
         dialect: That read the tree.
         text: The statement as written.
+        nodes: All nodes of the tree, where they are known.
 
     Raises:
         RecursionError: It is nested too deep.
     """
-    texts_for_names(tree, dialect)
-    spec = _Walk(calendar, variables or {}, dialect).spec(tree)
-    nodes = every(tree)
-    return replace(
-        spec,
-        undefined=undefined(nodes, dialect),
-        truncated=truncated(nodes, dialect),
-        faults=unrunnable(nodes, text, dialect),
-        constructs=constructs(tree, nodes),
-    )
+    if nodes is None or nodes.all[0] is not tree:
+        nodes = Nodes.of(tree)
+    if texts_for_names(nodes, dialect):
+        nodes = Nodes.of(tree)
+    return _Walk(nodes, calendar, variables or {}, dialect).spec(tree, text)
 
 
 def _values(variables: Mapping[str, str], dialect: str) -> dict[str, exp.Expr]:
@@ -94,14 +96,18 @@ def _values(variables: Mapping[str, str], dialect: str) -> dict[str, exp.Expr]:
 class _Walk:
     """Collects over one statement what belongs to no single query."""
 
-    def __init__(self, calendar: Calendar, variables: Mapping[str, str], dialect: str) -> None:
+    def __init__(self, nodes: Nodes, calendar: Calendar, variables: Mapping[str, str], dialect: str) -> None:
+        self.nodes = nodes
+        self.has_queries = len(nodes.select(_QUERIES)) > 1
         self.reading = Reading(calendar=calendar, variables=_values(variables, dialect), subquery=self._subquery)
         self.seen = Seen()
         self.rownums: list[Limit] = []
         self.superlatives: list[tuple[Limit, tuple[OrderKey, ...]]] = []
         self.contexts: list[Context] = []
+        self.dialect = dialect
 
-    def spec(self, tree: exp.Query) -> QuerySpec:
+    def spec(self, tree: exp.Query, text: str) -> QuerySpec:
+        """Everything that the statement asks for."""
         root = self._query(tree, Context(scope=Scope.WHERE, path="", ctes={}))
         shape = passed_through(root)
         limit, order = self._limit(root, shape)
@@ -117,11 +123,15 @@ class _Walk:
             distinct=root.distinct or shape.distinct,
             tables=tuple(self.seen.tables),
             joins=tuple(self.seen.joins),
-            uses=tuple(self.seen.uses),
+            uses=tuple(use(*found) for found in self.seen.uses),
             links=tuple(self.seen.links),
             set_operations=tuple(self.seen.set_operations),
             windows=tuple(self.seen.windows),
             placeholders=tuple(dict.fromkeys(self.reading.placeholders)),
+            undefined=undefined(self.nodes, self.dialect),
+            truncated=truncated(self.nodes, self.dialect),
+            faults=unrunnable(self.nodes, text, self.dialect),
+            constructs=constructs(tree, self.nodes),
         )
 
     def _limit(self, root: Block, shape: Block) -> tuple[Limit | None, tuple[OrderKey, ...]]:
@@ -219,9 +229,7 @@ class _Walk:
         names = Names(outer=context.outer)
         sources = Sources(query=self._query, seen=self.seen, context=context, names=names)
         sources.read(node)
-        names.aliases.update(
-            {item.alias.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)}
-        )
+        names.settle({item.alias.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)})
         block = Block(relation=relation_of(node, names, sources.children), names=names, children=list(sources.children))
         self.contexts.append(context)
         own = self._conditions(node, block, context)
@@ -234,7 +242,8 @@ class _Walk:
         block.limit = limit_of(node, context.path)
         distinct = node.args.get("distinct")
         block.distinct = distinct is not None and distinct.args.get("on") is None
-        self._windows(node)
+        if exp.Window in self.nodes.kinds:
+            self._windows(node)
         note_uses(node, names, self.seen, top=not context.path)
         return block
 
@@ -249,14 +258,16 @@ class _Walk:
 
     def _conditions(self, node: exp.Select, block: Block, context: Context) -> list[Filter]:
         found = self._clauses(node, block.names, context)
+        having = node.args.get("having")
+        if having is None and all(map(is_plain, node.expressions)):
+            return found + self._joined(node, found, block, context)
         inside = Place(scope=context.scope, path=f"{context.path}select", names=block.names)
         for output in node.expressions:
             found += aggregate_conditions(output, inside, self.reading)
-            for query in (n for n in shallow(output) if isinstance(n, exp.Query)):
+            for query in (n for n in shallow(output) if isinstance(n, exp.Query)) if self.has_queries else ():
                 inner = self._query(query, context.inner(Scope.SUBQUERY, "select", block.names))
                 found += inner.filters
                 block.children.append(inner)
-        having = node.args.get("having")
         if having is not None:
             found += aggregate_conditions(having.this, replace(inside, path=f"{context.path}having"), self.reading)
         return found + self._joined(node, found, block, context)
@@ -264,6 +275,8 @@ class _Walk:
     def _clauses(self, node: exp.Select, names: Names, context: Context) -> list[Filter]:
         """WHERE, HAVING and their relatives; row numbers among them are limits."""
         found: list[Filter] = []
+        if not any(node.args.get(key) for key in _NARROWING):
+            return found
         connect = node.args.get("connect")
         if connect is not None and (start := connect.args.get("start")) is not None:
             found += conditions(start, Place(scope=Scope.WHERE, path=f"{context.path}start", names=names), self.reading)
@@ -272,7 +285,7 @@ class _Walk:
             if clause is None:
                 continue
             at = scope if context.scope is Scope.WHERE else context.scope
-            seen = replace(names, aliases_first=True) if key in {"having", "qualify"} else names
+            seen = names.turned() if key in _BY_ALIAS else names
             place = Place(scope=at, path=f"{context.path}{key}", names=seen)
             for item in conditions(clause.this, place, self.reading):
                 limit = limit_of_rownum(item, sorted_here=node.args.get("order") is not None, path=context.path)
@@ -285,9 +298,11 @@ class _Walk:
     def _joined(self, node: exp.Select, known: list[Filter], block: Block, context: Context) -> list[Filter]:
         """Conditions in ON; on an outer join they narrow only what is looked up, not what is kept."""
         found: list[Filter] = []
+        if not node.args.get("joins"):
+            return found
         scope = Scope.JOIN if context.scope is Scope.WHERE else context.scope
         place = Place(scope=scope, path=f"{context.path}join", names=block.names, join_keys=True)
-        for join in node.args.get("joins") or []:
+        for join in node.args["joins"]:
             on = join.args.get("on")
             if on is not None:
                 found += effective(conditions(on, place, self.reading), join, node, block.names, known)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
-from stef.sql.nodes import every
+from stef.sql.nodes import Nodes, every, kinds, qualifier
 from stef.sql.rendering import shown
 
 # Where a dot cannot reach into a column, so that what stands before it names a source.
 _FLAT = frozenset({"sqlite", "mysql", "postgres", "redshift", "tsql", "oracle"})
 # Where dividing two whole numbers drops the rest.
 _TRUNCATING = frozenset({"sqlite", "postgres", "redshift", "tsql", "trino", "presto", "athena"})
-_SOURCES = (exp.Table, exp.Subquery, exp.CTE, exp.Lateral, exp.Unnest, exp.Values)
+_COLUMNS = kinds(exp.Column)
+_SOURCES = kinds(exp.Table, exp.Subquery, exp.CTE, exp.Lateral, exp.Unnest, exp.Values)
 
 
-def undefined(nodes: Sequence[exp.Expr], dialect: str) -> tuple[str, ...]:
+def undefined(nodes: Nodes, dialect: str) -> tuple[str, ...]:
     """Qualifiers of columns that name no table, alias or table expression of the statement, in order.
 
     Args:
@@ -25,18 +24,13 @@ def undefined(nodes: Sequence[exp.Expr], dialect: str) -> tuple[str, ...]:
     """
     if dialect not in _FLAT:
         return ()
-    known: set[str] = set()
-    used: dict[str, None] = {}
-    for node in nodes:
-        if isinstance(node, exp.Column):
-            if node.table and not node.args.get("db"):
-                used.setdefault(node.table.lower())
-        elif isinstance(node, _SOURCES):
-            known.update({node.alias.lower(), node.name.lower()})
+    columns = (column for column in nodes.select(_COLUMNS) if not column.args.get("db"))
+    used = dict.fromkeys(name.lower() for column in columns if (name := qualifier(column)))
+    known = {name.lower() for node in nodes.select(_SOURCES) for name in (node.alias, node.name)} if used else ()
     return tuple(name for name in used if name not in known)
 
 
-def truncated(nodes: Sequence[exp.Expr], dialect: str) -> tuple[str, ...]:
+def truncated(nodes: Nodes, dialect: str) -> tuple[str, ...]:
     """Quotients of two counts, which this dialect cuts to a whole number (mostly 0).
 
     Args:
@@ -45,7 +39,7 @@ def truncated(nodes: Sequence[exp.Expr], dialect: str) -> tuple[str, ...]:
     """
     if dialect not in _TRUNCATING:
         return ()
-    quotients = (node for node in nodes if isinstance(node, exp.Div))
+    quotients = nodes.kinds.get(exp.Div, ())
     return tuple(shown(node) for node in quotients if _is_whole(node.this) and _is_whole(node.expression))
 
 

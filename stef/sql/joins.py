@@ -33,9 +33,10 @@ def _keys(join: exp.Join, names: Names) -> tuple[tuple[str, str], ...]:
     for node in every(on) if on is not None else ():
         if not isinstance(node, exp.EQ):
             continue
-        if isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Column):
-            pair = sorted(_qualified(column, names) for column in (node.this, node.expression))
-            keys.append((pair[0], pair[1]))
+        left, right = node.args["this"], node.args["expression"]
+        if isinstance(left, exp.Column) and isinstance(right, exp.Column):
+            one, other = _qualified(left, names), _qualified(right, names)
+            keys.append((one, other) if one <= other else (other, one))
     keys += [(column.name, column.name) for column in join.args.get("using") or []]
     return tuple(keys)
 

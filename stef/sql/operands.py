@@ -13,13 +13,15 @@ from stef.sql.targets import target
 from stef.timespan import Interval, Unit, shift
 from stef.values import Boolean, Column, Null, Number, Placeholder, Text, Unknown, Unresolved, Value, decimal
 
+_PARAMETERS = (exp.Parameter, exp.Placeholder, exp.SessionParameter)
+
 
 def bound(node: exp.Expr, reading: Reading) -> exp.Expr:
     """The value that SET, DECLARE or the log gave a parameter, as an expression; other nodes as they are."""
-    if not isinstance(node, exp.Parameter | exp.Placeholder | exp.SessionParameter):
+    if not isinstance(node, _PARAMETERS):
         return node
     value = reading.variables.get(_name(node).lower())
-    return node if value is None or isinstance(value, exp.Parameter | exp.Placeholder) else value
+    return node if value is None or isinstance(value, _PARAMETERS[:2]) else value
 
 
 def _name(node: exp.Expr) -> str:
@@ -29,12 +31,14 @@ def _name(node: exp.Expr) -> str:
 def value_of(node: exp.Expr, place: Place, reading: Reading) -> Value:
     """Read the right side of a condition."""
     node = node.unnest() if isinstance(node, exp.Paren) else node
+    if isinstance(node, exp.Literal):
+        number = None if node.is_string else decimal(node.name)
+        return Text(node.name) if number is None else Number(number)
+    if isinstance(node, exp.Column):
+        return _column(node, place)
     match node:
         case exp.National() | exp.RawString() | exp.UnicodeString():
             return Text(node.name)
-        case exp.Literal():
-            number = None if node.is_string else decimal(node.name)
-            return Text(node.name) if number is None else Number(number)
         case exp.Neg() if isinstance(inner := value_of(node.this, place, reading), Number):
             return Number(-inner.value)
         case exp.Boolean():
@@ -43,8 +47,6 @@ def value_of(node: exp.Expr, place: Place, reading: Reading) -> Value:
             return Null()
         case exp.Parameter() | exp.Placeholder() | exp.SessionParameter():
             return _parameter(node, place, reading)
-        case exp.Column():
-            return _column(node, place)
         case exp.Cast() | exp.TryCast() | exp.Lower() | exp.Upper() | exp.Trim() if isinstance(node.this, exp.Literal):
             return value_of(node.this, place, reading)
         case _:

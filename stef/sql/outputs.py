@@ -5,14 +5,23 @@ from __future__ import annotations
 from sqlglot import exp
 
 from stef.spec import Aggregation, Projection
-from stef.sql.nodes import shallow
+from stef.sql.nodes import kinds, named, qualifier, shallow
 from stef.sql.rendering import shown
 from stef.sql.targets import Names, aggregate_name, target
+
+_PLAIN = (exp.Column, exp.Literal, exp.Star)
+_QUOTIENTS = kinds(exp.Div, exp.IntDiv, exp.SafeDivide)
+_SHARED = (exp.Case, exp.If, exp.Predicate)
 
 
 def bare(node: exp.Expr) -> exp.Expr:
     """The expression under an alias."""
     return node.this if isinstance(node, exp.Alias) else node
+
+
+def is_plain(node: exp.Expr) -> bool:
+    """Whether an output is a column, a literal or a star, and nothing is done to it."""
+    return isinstance(bare(node), _PLAIN)
 
 
 def is_star(node: exp.Expr) -> bool:
@@ -23,28 +32,28 @@ def is_star(node: exp.Expr) -> bool:
 def columns_in(node: exp.Expr) -> tuple[str, ...]:
     """Names of the columns in an expression, each once, queries inside it left out."""
     if isinstance(node, exp.Column):
-        return (node.name,)
-    return tuple(dict.fromkeys(inner.name for inner in shallow(node) if isinstance(inner, exp.Column)))
+        return (named(node),)
+    return tuple(dict.fromkeys(named(inner) for inner in shallow(node) if isinstance(inner, exp.Column)))
 
 
 def written(node: exp.Expr, names: Names) -> str:
     """A column as written, without the qualifier when it is an alias of this select; a nested field keeps its path."""
     if isinstance(node, exp.Column):
-        known = not node.table or node.table.lower() in names.relations
-        return node.name if known else f"{node.table}.{node.name}"
+        before = qualifier(node)
+        known = not before or before.lower() in names.relations
+        return named(node) if known else f"{before}.{named(node)}"
     return shown(node)
 
 
 def aggregates(node: exp.Expr, names: Names) -> list[Aggregation]:
     """The aggregates in an expression, a ratio of two as one more."""
-    if isinstance(node, exp.Column | exp.Literal | exp.Star):
+    if isinstance(node, _PLAIN):
         return []
     found: list[Aggregation] = []
-    nodes = list(shallow(node))
-    windowed = {id(inner.this) for inner in nodes if isinstance(inner, exp.Window)}
+    nodes = shallow(node)
     for inner in nodes:
         name = aggregate_name(inner)
-        if not name or id(inner) in windowed:
+        if not name or (isinstance(inner.parent, exp.Window) and inner is inner.parent.this and inner is not node):
             continue
         whole_call = inner.parent if isinstance(inner.parent, exp.WithinGroup) and inner is not node else inner
         about = target(whole_call, names)
@@ -57,10 +66,10 @@ def aggregates(node: exp.Expr, names: Names) -> list[Aggregation]:
 
 
 def _is_ratio(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Div | exp.IntDiv | exp.SafeDivide):
+    if type(node) in _QUOTIENTS:
         sides = (node.this, node.expression)
         return all(any(aggregate_name(n) or isinstance(n, exp.Query) for n in shallow(side)) for side in sides)
-    return isinstance(node, exp.Avg) and isinstance(node.this, exp.Case | exp.If | exp.Predicate)
+    return isinstance(node, exp.Avg) and isinstance(node.this, _SHARED)
 
 
 def projection(node: exp.Expr, names: Names, inside: list[Aggregation]) -> Projection:

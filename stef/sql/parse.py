@@ -15,6 +15,7 @@ from stef.finding import Finding, FindingCode, finding
 from stef.result import Reason
 from stef.sql.dialects import canonical, guesses
 from stef.sql.marks import template_mark
+from stef.sql.nodes import NO_NODES, Nodes
 from stef.sql.scanner import Survey, survey
 from stef.sql.statement import Lifted
 from stef.sql.variables import assignments
@@ -78,6 +79,7 @@ class Parsed:
         sql: The statement to be scored, without comments and final semicolon.
         tree: Its tree; None when there is a reason.
         statements: Trees of all statements of the block, client commands left out.
+        nodes: All nodes of these.
         others: Texts of statements beside it, for the safety findings.
         dialect: That read it.
         dialect_logged: As the record named it.
@@ -93,6 +95,7 @@ class Parsed:
     sql: str = ""
     tree: exp.Query | None = None
     statements: tuple[exp.Expr, ...] = ()
+    nodes: Nodes = NO_NODES
     others: tuple[str, ...] = ()
     dialect: str = ""
     dialect_logged: str = ""
@@ -113,14 +116,21 @@ def parse(lifted: Lifted, *, dialect: str | None, parameters: Mapping[str, objec
         dialect: As logged, or None.
         parameters: Values of bind parameters, where logged.
     """
-    start = Parsed(sql=lifted.sql, others=lifted.others, dialect_logged=dialect or "", findings=lifted.findings)
     if lifted.reason is not None:
-        return replace(start, reason=lifted.reason, detail=lifted.detail)
+        return Parsed(
+            sql=lifted.sql,
+            others=lifted.others,
+            dialect_logged=dialect or "",
+            findings=lifted.findings,
+            reason=lifted.reason,
+            detail=lifted.detail,
+        )
     named = canonical(dialect)
     seen = survey(_without_client_lines(lifted.sql), named or "", run_executable=named in {None, "", "mysql"})
-    known = replace(
-        start,
+    known = Parsed(
         sql=";\n".join(seen.statements),
+        others=lifted.others,
+        dialect_logged=dialect or "",
         comments=seen.comments,
         executable=seen.executable,
         findings=_findings(lifted, seen),
@@ -165,7 +175,7 @@ def _unreadable(seen: Survey, named: str | None, parameters: Mapping[str, object
 
 def _parse_statements(known: Parsed, seen: Survey, named: str | None) -> Parsed:
     given = {name: value for text in seen.statements for name, value in assignments(text, named or "")}
-    known = replace(known, variables=given)
+    known = replace(known, variables=given) if given else known
     pairs = [pair for pair in zip(seen.statements, seen.code, strict=True) if not _CLIENT.match(pair[0])]
     if not pairs:
         return replace(known, reason=Reason.NOT_A_QUERY, detail="only client commands")
@@ -178,7 +188,7 @@ def _parse_statements(known: Parsed, seen: Survey, named: str | None) -> Parsed:
     trees, dialect = tried
     if named and dialect != named:
         known = _with_finding(known, FindingCode.DIALECT_MISMATCH, f"no {named}; read as {dialect or 'plain SQL'}")
-    return _choose(replace(known, dialect=dialect), texts, trees)
+    return _choose(known, dialect, texts, trees)
 
 
 def _with_finding(known: Parsed, code: FindingCode, detail: str) -> Parsed:
@@ -223,19 +233,19 @@ def _looks_cut(code: str) -> bool:
     return code.count("(") != code.count(")") or ends < cases or _CUT.search(code) is not None
 
 
-def _choose(known: Parsed, texts: list[str], trees: list[exp.Expr]) -> Parsed:
+def _choose(known: Parsed, dialect: str, texts: list[str], trees: list[exp.Expr]) -> Parsed:
     """Take the last statement that answers; the others still count for safety."""
-    known = replace(known, statements=tuple(trees))
+    kept, nodes = tuple(trees), Nodes.of(*trees)
     for i in range(len(trees) - 1, -1, -1):
         tree = unwrapped(trees[i])
         if isinstance(tree, exp.Query):
-            rest = tuple(text for j, text in enumerate(texts) if j != i)
-            return replace(known, sql=texts[i], tree=tree, others=known.others + rest)
+            others = (*known.others, *texts[:i], *texts[i + 1 :])
+            return replace(known, sql=texts[i], tree=tree, statements=kept, nodes=nodes, others=others, dialect=dialect)
     last = trees[-1]
     command = str(last.this).upper() if isinstance(last, exp.Command) else ""
     unseen = isinstance(last, exp.Command) or _OPAQUE.match(texts[-1]) is not None
     opaque = unseen and not isinstance(last, _WRITES) and command not in _PLAIN_COMMANDS
-    known = replace(known, sql=texts[-1])
+    known = replace(known, sql=texts[-1], statements=kept, nodes=nodes, dialect=dialect)
     if opaque:
         return replace(known, reason=Reason.OPAQUE, detail="what it runs cannot be seen")
     writes = isinstance(last, _WRITES) or command in _PLAIN_COMMANDS - {"SHOW", "DESCRIBE"}

@@ -15,12 +15,13 @@ from stef.values import Text
 
 LIKES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.SimilarTo)
 _CONTAINS = frozenset({"contains", "instr", "strpos", "charindex", "position", "locate", "positioncaseinsensitive"})
+_INSIDE = (exp.Contains, exp.StrPosition)
 _REGULAR = (exp.RegexpLike, exp.RegexpILike, exp.SimilarTo)
 
 
 def is_containment(node: exp.Expr) -> bool:
     """Whether a call asks if one text is inside another (`INSTR(name, 'x')`)."""
-    if isinstance(node, exp.Contains | exp.StrPosition):
+    if isinstance(node, _INSIDE):
         return True
     return isinstance(node, exp.Anonymous) and node.name.lower() in _CONTAINS
 

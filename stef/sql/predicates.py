@@ -16,6 +16,7 @@ from stef.sql.ages import aged
 from stef.sql.comparing import built, compared
 from stef.sql.constants import is_always_true, is_constant
 from stef.sql.merging import about, membership, merge_bounds, outside, united
+from stef.sql.nodes import holds, kinds
 from stef.sql.operands import bound, value_of
 from stef.sql.patterns import LIKES, containment, contains, is_containment, like, pattern
 from stef.sql.reading import Place, Ranked, Reading
@@ -32,6 +33,9 @@ _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ
 _RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _LEAVES = (exp.Column, exp.Literal, exp.Placeholder, exp.Parameter, exp.Boolean, exp.Null)
 _LISTS = (exp.Array, exp.Tuple)
+_CONNECTIVES = (exp.Or, exp.And)
+_QUANTIFIERS = (exp.Any, exp.All)
+_QUERIES = kinds(exp.Query)
 _MAX_TERMS = 20_000
 
 
@@ -54,21 +58,18 @@ def _terms(node: exp.Expr, *, negated: bool) -> Iterator[tuple[exp.Expr, bool]]:
     stack = [(node, negated)]
     while stack:
         term, flipped = stack.pop()
-        match term:
-            case exp.Paren():
-                stack.append((term.this, flipped))
-            case exp.Not():
-                stack.append((term.this, not flipped))
-            case exp.And() if not flipped:
-                stack += [(term.expression, flipped), (term.this, flipped)]
-            case exp.Or() if flipped:
-                stack += [(term.expression, flipped), (term.this, flipped)]
-            case _:
-                yield term, flipped
+        if isinstance(term, exp.Or if flipped else exp.And):
+            stack += [(term.expression, flipped), (term.this, flipped)]
+        elif isinstance(term, exp.Paren):
+            stack.append((term.this, flipped))
+        elif isinstance(term, exp.Not):
+            stack.append((term.this, not flipped))
+        else:
+            yield term, flipped
 
 
 def _term(node: exp.Expr, place: Place, reading: Reading, *, negated: bool) -> list[Filter]:
-    if isinstance(node, exp.Or | exp.And):
+    if isinstance(node, _CONNECTIVES):
         return _any(node, place, reading, negated=negated)
     # sqlglot writes `NOT LIKE` and, in some dialects, `IS NOT NULL` as one node.
     negated = negated != bool(node.args.get("negate"))
@@ -149,19 +150,13 @@ def _precedence_slip(branches: list[tuple[exp.Expr, bool]], groups: list[list[Fi
 
 
 def _comparison(node: exp.Expr, op: Op, place: Place, reading: Reading) -> list[Filter]:
-    left, right = node.this, bound(node.expression, reading)
-    if _is_quantified(right) and (members := _members(right)) is not None:
-        return _against_list(node, op, members, place, reading)
-    if _has_query(left) or _has_query(right):
-        return list(reading.subquery(node, place, op is Op.NE))
-    if (contained := containment(node, op, place, reading)) is not None:
-        return contained
-    if (age := _aged(node, op, place, reading)) is not None:
-        return [age]
-    if isinstance(left, exp.Tuple):
-        return _tuple(left, right, op, place, reading)
+    left, right = node.args["this"], bound(node.args["expression"], reading)
+    if not (isinstance(left, _LEAVES) and isinstance(right, _LEAVES)):
+        read = _elaborate(node, op, (left, right), place, reading)
+        if read is not None:
+            return read
     found = target(left, place.names)
-    if found is None or (isinstance(right, exp.Column) and not isinstance(left, exp.Column) and found.column == ""):
+    if found is None or (found.column == "" and isinstance(right, exp.Column) and not isinstance(left, exp.Column)):
         found, left, right, op = target(right, place.names), right, left, _FLIPPED[op]
         if found is None:
             return []
@@ -174,9 +169,25 @@ def _comparison(node: exp.Expr, op: Op, place: Place, reading: Reading) -> list[
     return [compared(found, op, value, right, shown(node), place)]
 
 
+def _elaborate(
+    node: exp.Expr, op: Op, sides: tuple[exp.Expr, exp.Expr], place: Place, reading: Reading
+) -> list[Filter] | None:
+    """A comparison with a list, a query, a containment, an age or a tuple in it; None when it is none of these."""
+    left, right = sides
+    if _is_quantified(right) and (members := _members(right)) is not None:
+        return _against_list(node, op, members, place, reading)
+    if _has_query(left) or _has_query(right):
+        return list(reading.subquery(node, place, op is Op.NE))
+    if (contained := containment(node, op, place, reading)) is not None:
+        return contained
+    if (age := _aged(node, op, place, reading)) is not None:
+        return [age]
+    return _tuple(left, right, op, place, reading) if isinstance(left, exp.Tuple) else None
+
+
 def _aged(node: exp.Expr, op: Op, place: Place, reading: Reading) -> Filter | None:
     """A comparison of an age, whichever side it stands on."""
-    left, right = node.this, node.expression
+    left, right = node.args["this"], node.args["expression"]
     if isinstance(left, _LEAVES):
         return None if isinstance(right, _LEAVES) else aged(node, _FLIPPED[op], (right, left), place, reading)
     return aged(node, op, (left, right), place, reading)
@@ -191,13 +202,13 @@ def _joins(found: Target, value: Column, place: Place) -> bool:
 def _has_query(node: exp.Expr | None) -> bool:
     if node is None or isinstance(node, _LEAVES):
         return False
-    return isinstance(node, exp.Query | exp.Any | exp.All) or node.find(exp.Query) is not None
+    return isinstance(node, _QUANTIFIERS) or holds(node, _QUERIES)
 
 
 def _is_quantified(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):  # `ALL (ARRAY[…])`, which sqlglot takes for a function
         return node.name.lower() == "all" and len(node.expressions) == 1
-    return isinstance(node, exp.Any | exp.All)
+    return isinstance(node, _QUANTIFIERS)
 
 
 def _members(node: exp.Expr) -> list[exp.Expr] | None:
@@ -291,7 +302,7 @@ def _tuples(left: exp.Tuple, rows: list[exp.Expr], place: Place, reading: Readin
 
 
 def _like(node: exp.Expr, place: Place, reading: Reading, *, negated: bool) -> list[Filter]:
-    if node.expression.find(exp.Query):
+    if holds(node.expression, _QUERIES):
         return list(reading.subquery(node, place, negated))
     found = like(node, place, reading, negated=negated)
     loose = isinstance(node.expression, exp.All if negated else exp.Any) and len(found) > 1

@@ -12,11 +12,16 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from stef.sql import querytext
+from stef.sql.nodes import holds, kinds
+from stef.sql.querytext import has_only
+
 _MAX_TEXT = 200
-_MAX_DEPTH = 6
+_MAX_DEPTH = 20
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR",
     exp.Like: "LIKE", exp.Is: "IS", exp.Add: "+", exp.Sub: "-", exp.Mul: "*",
+    exp.DPipe: "||",
 }  # fmt: skip
 _CALLS: dict[type[exp.Expr], str] = {exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG", exp.Min: "MIN", exp.Max: "MAX"}
 # Longer chains are cut anyway; their text is the beginning of the list.
@@ -42,7 +47,7 @@ def _rendered(node: exp.Expr) -> str:
 def simple(node: object, depth: int = 0) -> str | None:
     """The text of a plain expression, as sqlglot would write it; None when sqlglot must."""
     write = _FORMS.get(type(node))
-    if write is None or not isinstance(node, exp.Expr) or depth > _MAX_DEPTH or node.comments:
+    if write is None or depth > _MAX_DEPTH or not isinstance(node, exp.Expr) or node.comments:
         return None
     return write(node, depth + 1)
 
@@ -58,32 +63,33 @@ def _filled(template: str, depth: int, *parts: object) -> str | None:
     return template.format(*texts)
 
 
-def _has_only(node: exp.Expr, *names: str) -> bool:
-    """Whether nothing but some of its parts is there."""
-    return all(name in names or not value for name, value in node.args.items())
-
-
-def _column(node: exp.Expr, _: int) -> str | None:
-    parts = node.parts if isinstance(node, exp.Column) else []
-    if any(not isinstance(part, exp.Identifier) for part in parts):
-        return None
-    return ".".join(
-        '"' + part.name.replace('"', '""') + '"' if part.args.get("quoted") else part.name for part in parts
-    )
+def _column(node: exp.Expr, depth: int) -> str | None:
+    written: list[str] = []
+    for key in ("catalog", "db", "table", "this"):
+        part = node.args.get(key)
+        if not part:
+            continue
+        if type(part) is not exp.Identifier:
+            return None
+        written.append(_identifier(part, depth))
+    return ".".join(written)
 
 
 def _literal(node: exp.Expr, _: int) -> str:
-    return "'" + node.name.replace("'", "''") + "'" if node.is_string else node.name
+    text: str = node.args["this"]
+    return "'" + text.replace("'", "''") + "'" if node.args["is_string"] else text
 
 
 def _star(node: exp.Expr, _: int) -> str | None:
-    return "*" if _has_only(node) else None
+    return "*" if has_only(node) else None
 
 
 def _operation(node: exp.Expr, depth: int) -> str | None:
     if node.args.get("negate"):
         return None
-    return _filled(f"{{}} {_OPERATORS[type(node)]} {{}}", depth, node.args["this"], node.args.get("expression"))
+    left = simple(node.args["this"], depth)
+    right = None if left is None else simple(node.args.get("expression"), depth)
+    return None if right is None else f"{left} {_OPERATORS[type(node)]} {right}"
 
 
 def _quotient(node: exp.Expr, depth: int) -> str | None:
@@ -95,28 +101,43 @@ def _quotient(node: exp.Expr, depth: int) -> str | None:
 
 
 def _call(node: exp.Expr, depth: int) -> str | None:
-    return None if node.expressions else _filled(f"{_CALLS[type(node)]}({{}})", depth, node.this)
+    inner = None if node.args.get("expressions") else simple(node.args.get("this"), depth)
+    return None if inner is None else f"{_CALLS[type(node)]}({inner})"
+
+
+def _count(node: exp.Expr, depth: int) -> str | None:
+    if node.args.get("this") is not None and not node.args.get("expressions"):
+        return _call(node, depth)
+    return querytext.call("COUNT")(node, simple, depth)
+
+
+def _identifier(node: exp.Expr, _: int) -> str:
+    name: str = node.args["this"]
+    return '"' + name.replace('"', '""') + '"' if node.args.get("quoted") else name
 
 
 def _alias(node: exp.Expr, depth: int) -> str | None:
     alias = node.args.get("alias")
-    if not isinstance(alias, exp.Identifier) or alias.args.get("quoted"):
+    if not isinstance(alias, exp.Identifier):
         return None
     inner = simple(node.this, depth)
-    return None if inner is None else f"{inner} AS {alias.name}"
+    return None if inner is None else f"{inner} AS {_identifier(alias, depth)}"
 
 
 def _ordered(node: exp.Expr, depth: int) -> str | None:
-    """A sort key; of a plain column or aggregate "ascending" goes without saying."""
-    down = node.args.get("desc")
-    if down is False and type(node.this) is not exp.Column and type(node.this) not in _CALLS:
-        return None
-    return _filled("{} DESC" if down else "{}", depth, node.this)
+    """A sort key; of columns and usual aggregates "ascending" goes without saying, and so do NULLS."""
+    down, inner = node.args.get("desc"), simple(node.this, depth)
+    said = down is False and type(node.this) is not exp.Column and type(node.this) not in _CALLS
+    if inner is None or not (said or holds(node.this, _SAID_IN_FULL)):
+        return f"{inner} DESC" if inner is not None and down else inner
+    return inner + querytext.direction(node) if has_only(node, "this", "desc", "nulls_first") else None
 
 
 def _membership(node: exp.Expr, depth: int) -> str | None:
     members = node.expressions
-    if not _has_only(node, "this", "expressions") or not 0 < len(members) <= _MAX_MEMBERS:
+    if not members and has_only(node, "this", "query"):
+        return _filled("{} IN {}", depth, node.this, node.args.get("query"))
+    if not has_only(node, "this", "expressions") or not 0 < len(members) <= _MAX_MEMBERS:
         return None
     return _filled(f"{{}} IN ({', '.join(['{}'] * len(members))})", depth, node.this, *members)
 
@@ -141,7 +162,7 @@ def _case(node: exp.Expr, depth: int) -> str | None:
 
 def _cast(node: exp.Expr, depth: int) -> str | None:
     kind = node.args["to"]
-    if not _has_only(node, "this", "to") or not isinstance(kind, exp.DataType) or not _has_only(kind, "this"):
+    if not has_only(node, "this", "to") or not isinstance(kind, exp.DataType) or not has_only(kind, "this"):
         return None
     inner = simple(node.this, depth)
     return None if inner is None else f"CAST({inner} AS {_type(kind.this)})"
@@ -153,14 +174,43 @@ def _type(kind: exp.DType) -> str:
 
 
 def _cap(node: exp.Expr, depth: int) -> str | None:
-    return _filled("LIMIT {}", depth, node.args.get("expression")) if _has_only(node, "expression") else None
+    return _filled("LIMIT {}", depth, node.args.get("expression")) if has_only(node, "expression") else None
 
 
 def _distinct(node: exp.Expr, depth: int) -> str | None:
-    one = _has_only(node, "expressions") and len(node.expressions) == 1
+    one = has_only(node, "expressions") and len(node.expressions) == 1
     return _filled("DISTINCT {}", depth, node.expressions[0]) if one else None
 
 
+def _exists(node: exp.Expr, depth: int) -> str | None:
+    inner = simple(node.this, depth) if has_only(node, "this") and isinstance(node.this, exp.Select) else None
+    return None if inner is None else f"EXISTS({inner})"
+
+
+def _by(write: Callable[[exp.Expr, querytext.Write, int], str | None]) -> Callable[[exp.Expr, int], str | None]:
+    return lambda node, depth: write(node, simple, depth)
+
+
+_QUERIES: dict[type[exp.Expr], Callable[[exp.Expr, querytext.Write, int], str | None]] = {
+    exp.Select: querytext.select,
+    exp.Subquery: querytext.subquery,
+    exp.Table: querytext.table,
+    exp.Join: querytext.join,
+    exp.From: querytext.clause("FROM"),
+    exp.Where: querytext.clause("WHERE"),
+    exp.Having: querytext.clause("HAVING"),
+    exp.Group: querytext.group,
+    exp.Order: querytext.order,
+}
+# Functions that sqlglot writes by their name and arguments alone.
+_FUNCTIONS: dict[type[exp.Expr], str] = {
+    exp.Substring: "SUBSTRING", exp.TimeToStr: "TIME_TO_STR", exp.CountIf: "COUNT_IF", exp.Year: "YEAR",
+    exp.Round: "ROUND", exp.Length: "LENGTH", exp.Month: "MONTH", exp.Coalesce: "COALESCE", exp.Lower: "LOWER",
+    exp.Upper: "UPPER", exp.Abs: "ABS", exp.Replace: "REPLACE", exp.Nullif: "NULLIF",
+    exp.ApproxDistinct: "APPROX_DISTINCT", exp.DayOfWeek: "DAY_OF_WEEK",
+}  # fmt: skip
+
+_SAID_IN_FULL = kinds(*_QUERIES, *_FUNCTIONS, exp.DPipe)
 _FORMS: dict[type, Callable[[exp.Expr, int], str | None]] = {
     exp.Column: _column,
     exp.Literal: _literal,
@@ -179,8 +229,13 @@ _FORMS: dict[type, Callable[[exp.Expr, int], str | None]] = {
     exp.Cast: _cast,
     exp.Limit: _cap,
     exp.Distinct: _distinct,
+    exp.Identifier: _identifier,
+    exp.Exists: _exists,
     **dict.fromkeys(_OPERATORS, _operation),
     **dict.fromkeys(_CALLS, _call),
+    exp.Count: _count,
+    **{kind: _by(write) for kind, write in _QUERIES.items()},
+    **{kind: _by(querytext.call(name)) for kind, name in _FUNCTIONS.items()},
 }
 
 

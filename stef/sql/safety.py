@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
@@ -15,7 +15,7 @@ from stef.apprules import AppRules, Condition
 from stef.finding import Finding, FindingCode, finding
 from stef.matching import covers
 from stef.spec import Effect, Filter, QuerySpec
-from stef.sql.nodes import every, is_leaf
+from stef.sql.nodes import Nodes, kinds
 from stef.sql.parse import Parsed
 
 _WRITES: dict[type[exp.Expr], str] = {
@@ -25,6 +25,11 @@ _WRITES: dict[type[exp.Expr], str] = {
     exp.Kill: "KILL", exp.Attach: "ATTACH", exp.Detach: "DETACH", exp.Transaction: "a transaction",
     exp.Commit: "COMMIT", exp.Rollback: "ROLLBACK", exp.Execute: "EXECUTE",
 }  # fmt: skip
+_WRITING = kinds(*_WRITES, exp.Command)
+_FUNCTION_NAMES: dict[type[exp.Expr], str] = {
+    kind: kind.sql_name().lower() for kind in kinds(exp.Func) if issubclass(kind, exp.Func) and kind is not exp.Func
+}
+_CALLING = kinds(exp.Dot, exp.Command, exp.Execute, exp.Func)
 _WRITE_WORDS = re.compile(
     r"""(?:\A|;)\s*(?P<word>INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|COPY|REPLACE|VACUUM|LOCK
           |ATTACH|UNLOAD|CALL|EXEC|EXECUTE)\b
@@ -42,12 +47,12 @@ def findings(parsed: Parsed, spec: QuerySpec | None, rules: AppRules, denied: Ma
         rules: Allowed tables, denied functions, mandatory filters.
         denied: Built-in denied functions, lower-case, with what they do.
     """
-    nodes = [node for tree in parsed.statements for node in every(tree)]
-    found = list(_writes(parsed, nodes))
+    found = list(_writes(parsed, parsed.nodes))
     if len(parsed.statements) > 1:
         found.append(finding(FindingCode.STACKED_STATEMENTS, f"{len(parsed.statements)} statements in one text"))
     found += _functions(
-        nodes, {**denied, **dict.fromkeys((name.lower() for name in rules.denied_functions), "denied by the rules")}
+        parsed.nodes,
+        {**denied, **dict.fromkeys((name.lower() for name in rules.denied_functions), "denied by the rules")},
     )
     if rules.allowed_tables:
         found += _tables(parsed, rules.allowed_tables)
@@ -62,8 +67,8 @@ def is_read_only(found: tuple[Finding, ...]) -> bool:
     return all(item.code is not FindingCode.NOT_READ_ONLY for item in found)
 
 
-def _writes(parsed: Parsed, nodes: Sequence[exp.Expr]) -> Iterator[Finding]:
-    for node in nodes:
+def _writes(parsed: Parsed, nodes: Nodes) -> Iterator[Finding]:
+    for node in nodes.select(_WRITING):
         if (what := _WRITES.get(type(node))) is not None:
             yield finding(FindingCode.NOT_READ_ONLY, f"the text holds {what}")
             return
@@ -77,9 +82,9 @@ def _writes(parsed: Parsed, nodes: Sequence[exp.Expr]) -> Iterator[Finding]:
             return
 
 
-def _functions(nodes: Sequence[exp.Expr], denied: Mapping[str, str]) -> Iterator[Finding]:
+def _functions(nodes: Nodes, denied: Mapping[str, str]) -> Iterator[Finding]:
     seen: set[str] = set()
-    for node in nodes:
+    for node in nodes.select(_CALLING):
         for name in _names(node):
             if name in denied and name not in seen:
                 seen.add(name)
@@ -87,8 +92,6 @@ def _functions(nodes: Sequence[exp.Expr], denied: Mapping[str, str]) -> Iterator
 
 
 def _names(node: exp.Expr) -> tuple[str, ...]:
-    if is_leaf(node):
-        return ()
     if isinstance(node, exp.Dot):
         called = isinstance(node.expression, exp.Func) and isinstance(node.this, exp.Expr)
         return (node.this.name.lower(),) if called else ()
@@ -98,7 +101,7 @@ def _names(node: exp.Expr) -> tuple[str, ...]:
         return (node.this.name.lower(),) if isinstance(node.this, exp.Table) else ()
     if isinstance(node, exp.Anonymous):
         return (node.name.lower(),)
-    return (node.sql_name().lower(),) if isinstance(node, exp.Func) else ()
+    return (_FUNCTION_NAMES.get(type(node), ""),)
 
 
 def real_tables(tree: exp.Expr) -> tuple[str, ...]:

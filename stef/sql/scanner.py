@@ -54,7 +54,7 @@ _PLAIN = _pattern(r"'(?:[^']|'')*(?:'|\Z)")
 _ESCAPED = _pattern(r"'(?:[^'\\]|''|\\.)*(?:'|\\?\Z)")
 
 
-_MARKS = re.compile(r"([;()\[\]{}])")
+_BRACKETS = re.compile(r"[()\[\]{}]")
 _EXECUTABLE_MARKS = re.compile(r"^/\*!\d*|\*/$")
 
 
@@ -143,23 +143,24 @@ class _Survey:
 
     def read(self, code: str) -> None:
         """Add code: count its brackets, part it at its semicolons."""
-        for part in _MARKS.split(code):
-            if part == ";":
-                self.unbalanced |= self.depth != 0
-                self.depth = 0
-                self.statements.append([])
-                self.code.append([])
-            elif part:
-                self.put(part, part)
-                self._bracket(part)
+        first, *others = code.split(";")
+        self._stretch(first)
+        for part in others:
+            self.unbalanced |= self.depth != 0
+            self.depth = 0
+            self.statements.append([])
+            self.code.append([])
+            self._stretch(part)
 
-    def _bracket(self, part: str) -> None:
-        if part in "([{":
-            self.depth += 1
-            self.deepest = max(self.deepest, self.depth)
-        elif part in ")]}":
-            self.depth -= 1
-            self.unbalanced |= self.depth < 0
+    def _stretch(self, code: str) -> None:
+        self.put(code, code)
+        for mark in _BRACKETS.findall(code):
+            if mark in "([{":
+                self.depth += 1
+                self.deepest = max(self.deepest, self.depth)
+            else:
+                self.depth -= 1
+                self.unbalanced |= self.depth < 0
 
     def done(self) -> Survey:
         """The result, empty statements left out."""

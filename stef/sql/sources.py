@@ -10,6 +10,7 @@ from sqlglot import exp
 from stef.spec import Scope
 from stef.sql.blocks import Block, Context, Seen, renamed
 from stef.sql.joins import join_of
+from stef.sql.nodes import called
 from stef.sql.targets import Names, Relation
 
 _WRAPPERS = (exp.Final, exp.Lateral, exp.Paren)
@@ -48,7 +49,7 @@ class Sources:
 
     def _source(self, node: exp.Expr) -> str:
         """Note one source; returns the name of the table, "" for a derived one."""
-        alias = node.alias_or_name.lower()
+        alias = called(node).lower()
         while isinstance(node, _WRAPPERS) and isinstance(node.this, exp.Expr):
             if isinstance(node, exp.Lateral) and not isinstance(node.this, exp.Subquery):
                 return ""
@@ -73,11 +74,12 @@ class Sources:
         self.children.append(block)
 
     def _table(self, node: exp.Table, alias: str) -> str:
-        cte = self.context.ctes.get(node.name.lower()) if not node.db else None
+        cte = self.context.ctes.get(node.name.lower()) if self.context.ctes and not node.db else None
         if cte is not None:
             self._cte(cte, alias)
             return node.name
-        table = ".".join(part.name for part in node.parts if part.name)
+        plain = isinstance(node.this, exp.Identifier) and node.args.get("db") is None
+        table = node.name if plain else ".".join(part.name for part in node.parts if part.name)
         if table:
             self.seen.tables[table] = None
             self.names.relations[alias or table.lower()] = Relation(table=table)

@@ -116,7 +116,7 @@ def lift(logged: str | None, *, max_bytes: int = 262_144) -> Lifted:
     """
     if logged is None or not logged.strip():
         return Lifted(reason=Reason.NO_SQL, detail="the record has no SQL")
-    if len(logged) > max_bytes or len(logged.encode("utf-8", "replace")) > max_bytes:
+    if len(logged) > max_bytes or (not logged.isascii() and len(logged.encode("utf-8", "replace")) > max_bytes):
         return Lifted(reason=Reason.TOO_LARGE, detail=f"more than {max_bytes} bytes")
     text, findings = _visible(logged)
     blocks = _blocks(text)
@@ -133,7 +133,7 @@ def lift(logged: str | None, *, max_bytes: int = 262_144) -> Lifted:
 
 def _visible(text: str) -> tuple[str, tuple[Finding, ...]]:
     """Drop what cannot be seen: it can hide or reorder SQL for a human reader."""
-    hidden = _HIDDEN.search(text)
+    hidden = None if text.isascii() else _HIDDEN.search(text)
     if hidden is None:
         return text.replace("\x00", ""), ()
     detail = f"U+{ord(hidden.group()):04X} and perhaps others were removed"
@@ -201,7 +201,7 @@ def _inside_json(text: str) -> str | None:
 
 def _strip_prefix(text: str) -> str:
     """Drop a bare language name, a transcript's label, and what follows its end."""
-    label = _TRANSCRIPT.search(text)
+    label = _TRANSCRIPT.search(text) if ":" in text else None
     if label is not None and not starts_sql(text[: label.start()] or "x"):
         rest = text[label.end() :]
         end = _TRANSCRIPT_END.search(rest)

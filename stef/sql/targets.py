@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from sqlglot import exp
 
 from stef.sql.moments import unit_of
-from stef.sql.nodes import children
+from stef.sql.nodes import children, kinds, named, qualifier
 
 _MAX_LINEAGE = 12
 # Functions that keep the meaning of the column for a comparison.
@@ -32,6 +33,11 @@ _PARTS: Mapping[type[exp.Expr], str] = {
     exp.Hour: "hour",
     exp.LastDay: "trunc:month",
 }
+_BRANCHING = (exp.Case, exp.If)
+_FORMATTED = (exp.TimeToStr, exp.ToChar)
+_CUT = (exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc)
+_WRAPPERS = (exp.Coalesce, exp.Abs, exp.Neg, exp.Nullif)
+_NAMED_BY_TEXT = kinds(exp.Anonymous, exp.AnonymousAggFunc, exp.CombinedAggFunc, exp.ParameterizedAgg)
 _NAMED_PARTS = {
     "toyear": "year", "tomonth": "month", "todayofmonth": "day", "toquarter": "quarter", "toyyyymm": "format:%Y%m",
     "toyyyymmdd": "format:%Y%m%d", "todate": "", "todatetime": "", "year": "year", "month": "month", "trunc": "",
@@ -46,6 +52,7 @@ _AGGREGATES = {
     "percentiledisc": "percentile", "quantile": "percentile", "stddevpop": "stddev", "stddevsamp": "stddev",
     "variancepop": "variance", "anyvalue": "any", "arrayagg": "list", "groupconcat": "list",
 }  # fmt: skip
+_AGGREGATE_KINDS = {kind: _AGGREGATES.get(name := kind.__name__.lower(), name) for kind in kinds(exp.AggFunc)}
 _NAMED_AGGREGATES = {
     "total": "sum", "uniq": "count", "uniqexact": "count", "countdistinct": "count", "sumif": "sum", "avgif": "avg",
     "minif": "min", "maxif": "max", "quantileif": "percentile", "string_agg": "list", "group_concat": "list",
@@ -78,6 +85,12 @@ class Target:
     expression: bool = False
 
 
+@lru_cache(maxsize=16384)
+def plain(column: str, table: str = "") -> Target:
+    """A bare column; the same few are met again and again."""
+    return Target(column=column, table=table)
+
+
 @dataclass(slots=True)
 class Relation:
     """A table, a common table expression or a derived table, as a select sees it.
@@ -97,21 +110,47 @@ class Relation:
 
 @dataclass(slots=True)
 class Names:
-    """The sources of one select by lower-case alias, and its own output aliases."""
+    """The sources of one select by lower-case alias, and its own output aliases.
+
+    Attributes:
+        outer: Of the query around it.
+        aliases_first: An output's name hides a column, as in HAVING, QUALIFY and ORDER BY.
+    """
 
     relations: dict[str, Relation] = field(default_factory=dict)
     aliases: dict[str, exp.Expr] = field(default_factory=dict)
     outer: Names | None = None
-    aliases_first: bool = False  # in HAVING, QUALIFY and ORDER BY an output's name hides a column
+    aliases_first: bool = False
+    _turned: Names | None = None
+    _columns: dict[int, tuple[exp.Column, Target | None]] = field(default_factory=dict)
+
+    def settle(self, aliases: Mapping[str, exp.Expr]) -> None:
+        """Take the output aliases; no source comes after this, so what a column stands for can be kept."""
+        self.aliases.update(aliases)
+        self._columns.clear()
+        self._turned = None
+
+    def turned(self) -> Names:
+        """The same names with the other precedence of aliases."""
+        if self._turned is None:
+            self._turned = Names(self.relations, self.aliases, self.outer, not self.aliases_first)
+        return self._turned
+
+    def resolved(self, column: exp.Column) -> Target | None:
+        """What a column stands for; the nodes are kept, so that no other takes their identity."""
+        known = self._columns.get(id(column))
+        if known is None:
+            known = self._columns[id(column)] = column, _column(column, self, 0)
+        return known[1]
 
     def origin(self, column: exp.Column) -> tuple[Relation | None, exp.Expr | None]:
         """The relation that a column comes from, and the expression behind it when that one is derived."""
-        qualifier, name = column.table.lower(), column.name.lower()
-        if qualifier:
+        before, name = qualifier(column).lower(), named(column).lower()
+        if before:
             scope: Names | None = self
-            while scope is not None and qualifier not in scope.relations:
+            while scope is not None and before not in scope.relations:
                 scope = scope.outer
-            relation = scope.relations[qualifier] if scope is not None else None
+            relation = scope.relations[before] if scope is not None else None
             return relation, relation.outputs.get(name) if relation else None
         for relation in self.relations.values():
             if name in relation.outputs:
@@ -123,19 +162,17 @@ class Names:
 
 def aggregate_name(node: exp.Expr) -> str:
     """Canonical name of an aggregate function, or "" when the node is none."""
-    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc | exp.CombinedAggFunc | exp.ParameterizedAgg):
-        name = str(node.name or node.this).lower()
-        return _NAMED_AGGREGATES.get(name, "" if isinstance(node, exp.Anonymous) else name)
-    if isinstance(node, exp.AggFunc):
-        name = type(node).__name__.lower()
-        return _AGGREGATES.get(name, name)
-    return ""
+    kind = type(node)
+    if kind not in _NAMED_BY_TEXT:
+        return _AGGREGATE_KINDS.get(kind, "")
+    name = str(node.name or node.this).lower()
+    return _NAMED_AGGREGATES.get(name, "" if kind is exp.Anonymous else name)
 
 
 def target(node: exp.Expr, names: Names, depth: int = 0) -> Target | None:
     """Read the left side of a condition, or None when it holds no column."""
     if isinstance(node, exp.Column):
-        return _column(node, names, depth)
+        return _column(node, names, depth) if depth else names.resolved(node)
     if isinstance(node, _TRANSPARENT):
         return _seen_through(node, names, depth)
     if isinstance(node, _JSON):
@@ -182,10 +219,11 @@ def _field(node: exp.Expr, names: Names, depth: int) -> Target | None:
 
 
 def _column(node: exp.Column, names: Names, depth: int) -> Target | None:
+    name = named(node)
     if depth > _MAX_LINEAGE:
-        return Target(column=node.name)
+        return plain(name)
     if names.aliases_first and (output := aliased(node, names)) is not None and not _same_name(output, node):
-        return target(output, replace(names, aliases_first=False), depth + 1) or Target(column=node.name)
+        return target(output, names.turned(), depth + 1) or plain(name)
     relation, behind = names.origin(node)
     if behind is not None and relation is not None and relation.names is not None:
         found = target(behind, relation.names, depth + 1)
@@ -195,23 +233,22 @@ def _column(node: exp.Column, names: Names, depth: int) -> Target | None:
             and not (found.expression and found.window is None and not found.aggregate)
         ):
             return found
-        return Target(column=node.name)
-    if relation is None and not node.table and node.name.lower() in names.aliases:
-        behind = names.aliases[node.name.lower()]
+        return plain(name)
+    if relation is None and not qualifier(node) and (behind := names.aliases.get(name.lower())) is not None:
         if behind is not node and not _same_name(behind, node):
-            return target(behind, names, depth + 1) or Target(column=node.name)
-    if relation is not None and relation.star and relation.names is not None and len(relation.names.relations) == 1:
-        return _column(exp.column(node.name), relation.names, depth + 1)
-    return Target(column=node.name, table=relation.table if relation else node.table)
+            return target(behind, names, depth + 1) or plain(name)
+    elif relation is not None and relation.star and relation.names is not None and len(relation.names.relations) == 1:
+        return _column(exp.column(name), relation.names, depth + 1)
+    return plain(name, relation.table if relation else qualifier(node))
 
 
 def _same_name(output: exp.Expr, column: exp.Column) -> bool:
-    return isinstance(output, exp.Column) and output.name.lower() == column.name.lower()
+    return isinstance(output, exp.Column) and named(output).lower() == named(column).lower()
 
 
 def aliased(node: exp.Column, names: Names) -> exp.Expr | None:
     """The select's own output that an unqualified name stands for (HAVING and ORDER BY on aliases)."""
-    return None if node.table else names.aliases.get(node.name.lower())
+    return None if qualifier(node) else names.aliases.get(named(node).lower())
 
 
 def _aggregate(node: exp.Expr, name: str, names: Names, depth: int) -> Target:
@@ -238,7 +275,7 @@ def _aggregate(node: exp.Expr, name: str, names: Names, depth: int) -> Target:
 
 def _summed(node: exp.Expr) -> exp.Expr:
     """What a CASE inside an aggregate adds up: its first result, not its condition."""
-    if isinstance(node, exp.Case | exp.If):
+    if isinstance(node, _BRANCHING):
         branch = node.args["ifs"][0] if isinstance(node, exp.Case) and node.args.get("ifs") else node
         result = branch.args.get("true")
         return result if isinstance(result, exp.Expr) else node
@@ -251,10 +288,10 @@ def _part(node: exp.Expr) -> str | None:
         return part
     if isinstance(node, exp.Extract):
         return str(node.this.name).lower()
-    if isinstance(node, exp.TimeToStr | exp.ToChar):
+    if isinstance(node, _FORMATTED):
         form = node.args.get("format")
         return _FORMATS.get(form.name, "other") if isinstance(form, exp.Expr) else "other"
-    if isinstance(node, exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc):
+    if isinstance(node, _CUT):
         unit = unit_of(node.args.get("unit"))
         return f"trunc:{unit}" if unit else "other"
     if isinstance(node, exp.Substring) and node.args.get("start") is not None and node.args["start"].name == "1":
@@ -283,7 +320,7 @@ def _mixed(node: exp.Expr, names: Names, depth: int) -> Target | None:
             continue
         found = target(inner, names, depth + 1)
         if found is not None:
-            wraps = isinstance(node, exp.Coalesce | exp.Abs | exp.Neg | exp.Nullif)
+            wraps = isinstance(node, _WRAPPERS)
             return Target(
                 column=found.column,
                 table=found.table,

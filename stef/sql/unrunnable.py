@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from sqlglot import exp
 
+from stef.sql.nodes import Nodes, called, every, kinds, named, qualifier
 from stef.sql.rendering import shown
 
 
@@ -40,11 +41,17 @@ _NO_CALLS = _names("""
     partition with filter between like is distinct set limit numeric decimal varchar char int integer real float
     intersect except materialized recursive glob regexp escape collate text order offset end interval lateral table
 """)
-_CALL = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*\(")
-_QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_WORD_AT_END = re.compile(r"(?<![\w.])[A-Za-z_]\w*\Z")
+_QUOTED = re.compile(r"'(?:[^']+|'')*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_SOURCES = kinds(exp.CTE, exp.Table, exp.TableAlias)
+_AGGREGATES = kinds(exp.AggFunc)
+_COLUMNS = kinds(exp.Column)
+_LOOKED_AT = kinds(exp.Select, exp.AggFunc, exp.Where, exp.SetOperation)
+_WINDOWS = (exp.Window, exp.WithinGroup)
+_ABOVE, _BELOW = (exp.GT, exp.GTE), (exp.LT, exp.LTE)
 
 
-def unrunnable(nodes: Sequence[exp.Expr], text: str, dialect: str) -> tuple[str, ...]:
+def unrunnable(nodes: Nodes, text: str, dialect: str) -> tuple[str, ...]:
     """One sentence for each thing that makes a statement fail or give nothing.
 
     Args:
@@ -53,34 +60,45 @@ def unrunnable(nodes: Sequence[exp.Expr], text: str, dialect: str) -> tuple[str,
         dialect: Of its database; nothing is said of functions where it is not known.
     """
     found = list(_unknown_functions(nodes, text, dialect))
-    for node in nodes:
+    for node in nodes.select(_LOOKED_AT):
         match node:
             case exp.Select():
-                found += _of_select(node)
+                found += _of_select(node, nodes)
             case exp.AggFunc() if _is_nested(node):
                 found.append(f"{shown(node)} stands in another aggregate")
-            case exp.Where() if (inside := _aggregate_in(node)) is not None:
+            case exp.Where() if (inside := _aggregate_in(node, nodes)) is not None:
                 found.append(f"{shown(inside)} stands in WHERE")
             case exp.SetOperation():
                 found += _of_set_operation(node)
     return tuple(dict.fromkeys(found))
 
 
-def _unknown_functions(nodes: Sequence[exp.Expr], text: str, dialect: str) -> Iterator[str]:
-    if dialect != "sqlite" and dialect not in _FOREIGN:
+def _unknown_functions(nodes: Nodes, text: str, dialect: str) -> Iterator[str]:
+    if "(" not in text or (dialect != "sqlite" and dialect not in _FOREIGN):
         return
-    tables = {node.alias_or_name.lower() for node in nodes if isinstance(node, exp.CTE | exp.Table | exp.TableAlias)}
-    for name in dict.fromkeys(found.lower() for found in _CALL.findall(_QUOTED.sub(" x ", text))):
+    for name in _called(_QUOTED.sub(" x ", text)):
         known = name in _SQLITE if dialect == "sqlite" else name not in _FOREIGN[dialect]
-        if not known and name not in _NO_CALLS and name not in tables:
+        if not known and name not in _NO_CALLS and name not in _tables(nodes):
             yield f"{dialect} has no function {name}"
 
 
-def _of_select(node: exp.Select) -> Iterator[str]:
-    names = [source.alias_or_name.lower() for source in _sources(node) if source.alias_or_name]
-    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield f"two sources of one FROM are called {name}"
-    for name in _ambiguous(node):
+def _called(code: str) -> dict[str, None]:
+    """Lower-case words right before an opening bracket, each once."""
+    before = (part.rsplit(None, 1) for part in code.split("(")[:-1])
+    words = (_WORD_AT_END.search(parts[-1]) for parts in before if parts)
+    return dict.fromkeys(word.group().lower() for word in words if word is not None)
+
+
+def _tables(nodes: Nodes) -> set[str]:
+    return {called(node).lower() for node in nodes.select(_SOURCES)}
+
+
+def _of_select(node: exp.Select, nodes: Nodes) -> Iterator[str]:
+    names = [name.lower() for source in _sources(node) if (name := called(source))]
+    if len(set(names)) < len(names):
+        for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+            yield f"two sources of one FROM are called {name}"
+    for name in _ambiguous(node, nodes):
         yield f"{name} has no qualifier, and two tables of the query have it"
     where = node.args.get("where")
     if where is not None:
@@ -92,32 +110,33 @@ def _sources(node: exp.Select) -> list[exp.Expr]:
     return [*([first.this] if first is not None else []), *(join.this for join in node.args.get("joins") or [])]
 
 
-def _ambiguous(node: exp.Select) -> Iterator[str]:
+def _ambiguous(node: exp.Select, nodes: Nodes) -> Iterator[str]:
     """Unqualified columns that an ON of the same select holds equal under two qualifiers."""
     joins = node.args.get("joins") or []
     if any(join.args.get("using") or str(join.args.get("method") or "").upper() == "NATURAL" for join in joins):
         return
-    shared = {
-        item.this.name.lower()
-        for join in joins
-        for item in (join.args["on"].find_all(exp.EQ) if join.args.get("on") is not None else ())
-        if _is_shared(item)
-    }
+    conditions = (on for join in joins if (on := join.args.get("on")) is not None)
+    shared = {named(item.this).lower() for on in conditions for item in every(on) if _is_shared(item)}
     if not shared:
         return
     aliases = {item.alias.lower() for item in node.selects if item.alias}
-    for column in node.find_all(exp.Column):
-        name = column.name.lower()
-        if not column.table and name in shared - aliases and column.find_ancestor(exp.Select) is node:
+    for column in nodes.select(_COLUMNS):
+        if qualifier(column) or (name := named(column).lower()) not in shared or name in aliases:
+            continue
+        if column.find_ancestor(exp.Select) is node:
             yield name
             return
 
 
 def _is_shared(item: exp.Expr) -> bool:
-    left, right = item.this, item.expression
-    if not (isinstance(left, exp.Column) and isinstance(right, exp.Column) and left.table and right.table):
+    """Whether two sources are held equal in columns of one name."""
+    if not isinstance(item, exp.EQ):
         return False
-    return left.table.lower() != right.table.lower() and left.name.lower() == right.name.lower()
+    left, right = item.this, item.expression
+    if not isinstance(left, exp.Column) or not isinstance(right, exp.Column):
+        return False
+    one, other = qualifier(left).lower(), qualifier(right).lower()
+    return bool(one and other) and one != other and named(left).lower() == named(right).lower()
 
 
 def _nothing(condition: exp.Expr) -> Iterator[str]:
@@ -126,14 +145,15 @@ def _nothing(condition: exp.Expr) -> Iterator[str]:
     low: dict[str, float] = {}
     high: dict[str, float] = {}
     for item in conjuncts(condition):
-        if not (isinstance(item.args.get("this"), exp.Column) and isinstance(item.args.get("expression"), exp.Literal)):
+        value = item.args.get("expression")
+        if not isinstance(value, exp.Literal) or not isinstance(item.args.get("this"), exp.Column):
             continue
-        name, value = f"{item.this.table}.{item.this.name}".lower().strip("."), item.expression
+        name = f"{qualifier(item.this)}.{named(item.this)}".lower().strip(".")
         if isinstance(item, exp.EQ):
             equal[name].add(value.name)
-        elif not value.is_string and isinstance(item, exp.GT | exp.GTE):
+        elif not value.is_string and isinstance(item, _ABOVE):
             low[name] = max(float(value.name), low.get(name, float(value.name)))
-        elif not value.is_string and isinstance(item, exp.LT | exp.LTE):
+        elif not value.is_string and isinstance(item, _BELOW):
             high[name] = min(float(value.name), high.get(name, float(value.name)))
     for name, values in equal.items():
         if len(values) > 1:
@@ -161,16 +181,15 @@ def conjuncts(node: exp.Expr, most: int = 200) -> list[exp.Expr]:
 def _is_nested(node: exp.AggFunc) -> bool:
     """Whether an aggregate stands in another one of the same select; windows apart."""
     outer = node.find_ancestor(exp.AggFunc, exp.Select, exp.Window)
-    windows = exp.Window | exp.WithinGroup
     return (
         isinstance(outer, exp.AggFunc)
-        and not isinstance(node.parent, windows)
-        and not isinstance(outer.parent, windows)
+        and not isinstance(node.parent, _WINDOWS)
+        and not isinstance(outer.parent, _WINDOWS)
     )
 
 
-def _aggregate_in(where: exp.Where) -> exp.Expr | None:
-    for node in where.find_all(exp.AggFunc):
+def _aggregate_in(where: exp.Where, nodes: Nodes) -> exp.Expr | None:
+    for node in nodes.select(_AGGREGATES):
         if node.find_ancestor(exp.Select, exp.Where) is where and not isinstance(node.parent, exp.Window):
             return node
     return None

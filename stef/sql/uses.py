@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import lru_cache
 
 from sqlglot import exp
 
 from stef.spec import ColumnUse, Role
 from stef.sql.blocks import Block, Seen
-from stef.sql.nodes import children, is_leaf
-from stef.sql.targets import Names, Target, aggregate_name, target
+from stef.sql.nodes import children, is_leaf, named, qualifier
+from stef.sql.targets import Names, Target, aggregate_name, plain, target
 
 _CLAUSES = (
     ("prewhere", Role.FILTERED),
@@ -44,7 +44,7 @@ def note_uses(node: exp.Select, names: Names, seen: Seen, *, top: bool) -> None:
             noting.walk(on, Role.FILTERED)
         for column in join.args.get("using") or []:
             noting.shared(column.name)
-    by_alias = _Noting(replace(names, aliases_first=True), seen)
+    by_alias = _Noting(names.turned(), seen)
     for key, role in _CLAUSES:
         if (clause := node.args.get(key)) is not None:
             (by_alias if key in _BY_ALIAS else noting).walk(clause, role)
@@ -72,7 +72,7 @@ class _Noting:
             current, doing = stack.pop()
             if isinstance(current, exp.Column):
                 self._note(physical(current, self.names), doing)
-            elif isinstance(current, exp.EQ) and self._equal(current):
+            elif type(current) is exp.EQ and self._equal(current):
                 continue
             elif not is_leaf(current) and not isinstance(current, exp.Query):
                 doing = Role.AGGREGATED if doing is not Role.FILTERED and aggregate_name(current) else doing
@@ -82,42 +82,50 @@ class _Noting:
         """USING: the column of the two tables that stand beside it."""
         tables = [relation.table for relation in self.names.relations.values() if relation.table]
         if len(tables) == 2:
-            left, right = (Target(column=name, table=table) for table in tables)
+            left, right = (plain(name, table) for table in tables)
             _link(left, right, self.seen)
 
     def _equal(self, node: exp.EQ) -> bool:
         """Note an equality of two columns of two tables as a link; False when it is none."""
-        if not isinstance(node.this, exp.Column) or not isinstance(node.expression, exp.Column):
+        left, right = node.args["this"], node.args["expression"]
+        if not isinstance(left, exp.Column) or not isinstance(right, exp.Column):
             return False
-        return _link(physical(node.this, self.names), physical(node.expression, self.names), self.seen)
+        return _link(physical(left, self.names), physical(right, self.names), self.seen)
 
     def _note(self, found: Target | None, role: Role) -> None:
         if found is not None:
-            self.seen.uses[ColumnUse(found.table, found.column, role)] = None
+            self.seen.uses[found.table, found.column, role] = None
+
+
+@lru_cache(maxsize=16384)
+def use(table: str, column: str, role: Role) -> ColumnUse:
+    """One use of a column; the same few are met again and again."""
+    return ColumnUse(table, column, role)
 
 
 def _link(left: Target | None, right: Target | None, seen: Seen) -> bool:
-    if left is None or right is None or not left.table or not right.table or left == right:
+    if left is None or right is None or not left.table or not right.table or left is right or left == right:
         return False
     for side in (left, right):
-        seen.uses[ColumnUse(side.table, side.column, Role.JOINED)] = None
-    a, b = sorted(f"{side.table}.{side.column}" for side in (left, right))
-    seen.links[a, b] = None
+        seen.uses[side.table, side.column, Role.JOINED] = None
+    a, b = f"{left.table}.{left.column}", f"{right.table}.{right.column}"
+    seen.links[(a, b) if a <= b else (b, a)] = None
     return True
 
 
 def physical(column: exp.Column, names: Names) -> Target | None:
     """The column of a table that a column stands for; None when it is computed, a star, or of no source in sight."""
-    if isinstance(column.this, exp.Star) or not column.name:
+    name, before = named(column), qualifier(column)
+    if isinstance(column.this, exp.Star) or not name:
         return None
-    if names.aliases_first and not column.table and _is_computed(names.aliases.get(column.name.lower())):
+    if names.aliases_first and not before and _is_computed(names.aliases.get(name.lower())):
         return None
     found = target(column, names)
     if found is None or found.aggregate or found.window is not None or found.expression or found.part:
         return None
     if found.table:
-        return found if found.table != column.table or _in_sight(column.table, names) else None
-    if column.table or not _could_be_physical(column, names):
+        return found if found.table != before or _in_sight(before, names) else None
+    if before or not _could_be_physical(column, names):
         return None
     return found
 
