@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stef.catalogue.observation import COLUMN, VALUE, Item, Observation, folded_column, folded_table
+from stef.catalogue.observation import VALUE, Item, Observation, folded_column, folded_table
 from stef.catalogue.snapshot import UNIT, Asked, Catalogue, snapshot
 
 # Distinct questions after which a value is kept as text.
@@ -132,9 +132,10 @@ class Learner:
 
 def _asked(digest: str, tally: Tally, today: int | None) -> Asked:
     weight = _weight(tally.day, today)
-    shares = {item: weight * count // tally.answers for item, count in tally.items.items()}
-    columns = tuple((item, share) for item, share in shares.items() if item[0] == COLUMN and item[1])
-    return Asked(digest=digest, words=tally.words, weight=weight, shares=shares, columns=columns)
+    shares: dict[str, dict[Item, int]] = defaultdict(dict)
+    for item, count in tally.items.items():
+        shares[item[0]][item] = weight * count // tally.answers
+    return Asked(digest=digest, words=tally.words, weight=weight, shares=dict(shares))
 
 
 def _later(left: int | None, right: int | None) -> int | None:

@@ -6,10 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import nlargest, nsmallest
+from heapq import nlargest
+from itertools import chain
 from types import MappingProxyType
 
-from stef.catalogue.observation import COLUMN, TABLE, Item
+from stef.catalogue.observation import COLUMN, FIGURE, LINK, ROLE, SHAPE, TABLE, Item
 
 # What one question that uses a thing in each of its answers counts; whole numbers, so that taking one out is exact.
 UNIT = 1_000_000
@@ -20,8 +21,10 @@ _COMMON = 0.3
 # Most questions that one word is followed to, most questions that count as similar.
 _MOST_POSTINGS, _MOST_CANDIDATES, _MOST_SIMILAR = 200, 40, 12
 _LEAST_SIMILAR = 0.15
-# What a word may mean.
-_MEANT = frozenset({COLUMN, TABLE})
+# What a word may mean, and what similar questions are expected to share.
+_MEANT = (COLUMN, TABLE)
+_EXPECTED = (TABLE, COLUMN, LINK, ROLE, FIGURE, SHAPE)
+_NONE: Mapping[Item, int] = MappingProxyType({})
 # A question counts as one that uses a thing from this share of its answers on.
 _USES = 0.25
 
@@ -34,15 +37,32 @@ class Asked:
         digest: Of the question.
         words: Marks of its words.
         weight: 0 to `UNIT`; less for what is long ago.
-        shares: Item → `weight` times the share of the answers that use it.
-        columns: The same of columns whose table is plain.
+        shares: Kind → item of that kind → `weight` times the share of the answers that use it.
     """
 
     digest: str
     words: frozenset[str]
     weight: int
-    shares: Mapping[Item, int]
-    columns: tuple[tuple[Item, int], ...] = ()
+    shares: Mapping[str, Mapping[Item, int]]
+
+    def of(self, kind: str) -> Mapping[Item, int]:
+        """The shares of one kind."""
+        return self.shares.get(kind, _NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What the statements of questions with one word use.
+
+    Attributes:
+        questions: How many.
+        total: Their weights.
+        uses: Table or column → its shares in them, and its shares in all questions.
+    """
+
+    questions: int
+    total: int
+    uses: Mapping[Item, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +82,9 @@ class Catalogue:
         places: Question → its number.
         telling: Word → how much it tells a question from the others, for one that is not among these.
         beside: The same for one of these, without itself, of a word that it does not have.
+        users: Table or column → numbers of the questions that use it.
+        lengths: For each question the sum of the squares of `telling` over its words.
+        lengths_beside: The same of `beside`.
     """
 
     digest: str
@@ -77,23 +100,23 @@ class Catalogue:
     telling: Mapping[str, float]
     beside: Mapping[str, float]
     users: Mapping[Item, frozenset[int]]
-    _meant: dict[str, tuple[int, Mapping[Item, int]]] = field(default_factory=dict, compare=False, repr=False)
+    lengths: tuple[float, ...]
+    lengths_beside: tuple[float, ...]
+    _meant: dict[str, Meant] = field(default_factory=dict, compare=False, repr=False)
 
-    def meant(self, word: str) -> tuple[int, Mapping[Item, int]]:
-        """Weight of the first questions with a word, and what their statements use of tables and columns.
-
-        Counted when it is first asked for, and kept.
-        """
+    def meant(self, word: str) -> Meant:
+        """What the first questions with a word use; counted when it is first asked for, and kept."""
         found = self._meant.get(word)
         if found is None:
+            numbers = self.postings.get(word, ())[:_MOST_POSTINGS]
             counts: dict[Item, int] = defaultdict(int)
-            total = 0
-            for number in self.postings.get(word, ())[:_MOST_POSTINGS]:
-                total += self.questions[number].weight
-                for item, share in self.questions[number].shares.items():
-                    if item[0] in _MEANT and item[1]:
+            for kind, number in ((kind, number) for kind in _MEANT for number in numbers):
+                for item, share in self.questions[number].of(kind).items():
+                    if item[1]:
                         counts[item] += share
-            found = self._meant[word] = (total, MappingProxyType(dict(counts)))
+            total = sum(self.questions[number].weight for number in numbers)
+            uses = {item: (count, self.used[item]) for item, count in counts.items()}
+            found = self._meant[word] = Meant(len(numbers), total, uses)
         return found
 
     def without(self, question: str) -> View:
@@ -115,7 +138,7 @@ def snapshot(
     used: dict[Item, int] = defaultdict(int)
     postings: dict[str, list[int]] = defaultdict(list)
     for number, asked in enumerate(ordered):
-        for item, share in asked.shares.items():
+        for item, share in chain.from_iterable(found.items() for found in asked.shares.values()):
             used[item] += share
         for word in asked.words:
             postings[word].append(number)
@@ -123,6 +146,8 @@ def snapshot(
     for item in sorted(used):
         for group in _groups(item):
             within[group].append(item)
+    telling = {word: _telling(len(found), len(ordered)) for word, found in postings.items()}
+    beside = {word: _telling(len(found), len(ordered) - 1) for word, found in postings.items()}
     return Catalogue(
         digest=digest,
         key=key,
@@ -130,13 +155,15 @@ def snapshot(
         texts=MappingProxyType(dict(texts)),
         declared=MappingProxyType(dict(declared)),
         total=sum(asked.weight for asked in ordered),
-        used=MappingProxyType(dict(used)),
+        used=dict(used),
         postings=MappingProxyType({word: tuple(found) for word, found in postings.items()}),
         within=MappingProxyType({group: tuple(items) for group, items in within.items()}),
         places=MappingProxyType({asked.digest: number for number, asked in enumerate(ordered)}),
-        telling={word: _telling(len(found), len(ordered)) for word, found in postings.items()},
-        beside={word: _telling(len(found), len(ordered) - 1) for word, found in postings.items()},
+        telling=telling,
+        beside=beside,
         users=MappingProxyType(_users(ordered)),
+        lengths=tuple(sum(telling[word] ** 2 for word in sorted(asked.words)) for asked in ordered),
+        lengths_beside=tuple(sum(beside[word] ** 2 for word in sorted(asked.words)) for asked in ordered),
     )
 
 
@@ -151,8 +178,8 @@ def _users(ordered: Iterable[Asked]) -> dict[Item, frozenset[int]]:
     """Table or column → numbers of the questions of which a good part of the answers use it."""
     found: dict[Item, set[int]] = defaultdict(set)
     for number, asked in enumerate(ordered):
-        for item, share in asked.shares.items():
-            if item[0] in _MEANT and share >= _USES * asked.weight:
+        for item, share in chain.from_iterable(asked.of(kind).items() for kind in _MEANT):
+            if share >= _USES * asked.weight:
                 found[item].add(number)
     return {item: frozenset(numbers) for item, numbers in found.items()}
 
@@ -165,6 +192,8 @@ def _groups(item: Item) -> list[tuple[str, ...]]:
         case ("link", left, right):
             one, other = left.rpartition(".")[0], right.rpartition(".")[0]
             return [("links", one, other), *([("links", other, one)] if one != other else [])]
+        case ("role", table, _, "joined"):
+            return [("joined", table)]
         case ("type", table, column, _):
             return [("types", table, column)]
         case ("value", table, column, value, _):
@@ -179,13 +208,13 @@ class Similar:
 
     Attributes:
         strength: 0 to 1, of the nearest one.
-        expected: Item → 0 to 1: share of the similar questions' answers that use it, nearer ones counting more.
         near: The questions with their nearness, 0 to 1, nearest first.
+        expected: Kind → item → 0 to 1: share of the similar questions' answers that use it, nearer ones counting more.
     """
 
     strength: float
-    expected: Mapping[Item, float]
-    near: tuple[tuple[float, Asked], ...] = ()
+    near: tuple[tuple[float, Asked], ...]
+    expected: Mapping[str, Mapping[Item, float]]
 
 
 class View:
@@ -199,16 +228,21 @@ class View:
     def __init__(self, catalogue: Catalogue, own: int | None) -> None:
         self.catalogue = catalogue
         self._own = own
-        asked = None if own is None else catalogue.questions[own]
         self._used = catalogue.used
-        self._mine: Mapping[Item, int] = {} if asked is None else asked.shares
-        mine = 0 if asked is None else asked.weight
-        self._tells = catalogue.telling if asked is None else catalogue.beside
+        self._mine: dict[Item, int] = {}
+        self._meaning: dict[Item, int] = {}
         # Words of the own question: one less of the others has them.
         self._own_words: dict[str, float] = {}
-        for word in () if asked is None else asked.words:
-            having = len(catalogue.postings.get(word, ())) - 1
-            self._own_words[word] = _telling(having, len(catalogue.questions) - 1)
+        self._tells, self._lengths, mine = catalogue.telling, catalogue.lengths, 0
+        if own is not None:
+            asked = catalogue.questions[own]
+            mine = asked.weight
+            self._tells, self._lengths = catalogue.beside, catalogue.lengths_beside
+            self._mine = {item: share for found in asked.shares.values() for item, share in found.items()}
+            self._meaning = {item: share for kind in _MEANT for item, share in asked.of(kind).items()}
+            for word in asked.words:
+                self._own_words[word] = _telling(len(catalogue.postings[word]) - 1, len(catalogue.questions) - 1)
+        self._meant: dict[str, Meant] = {}
         self.size = (catalogue.total - mine) / UNIT
 
     @property
@@ -218,7 +252,8 @@ class View:
 
     def used(self, item: Item) -> float:
         """In how many questions something was used."""
-        return (self._used.get(item, 0) - self._mine.get(item, 0)) / UNIT
+        count = self._used.get(item, 0)
+        return (count - self._mine.get(item, 0)) / UNIT if count else 0.0
 
     def share(self, item: Item, of: Item) -> float | None:
         """Share of the questions with `of` that have `item`; None when there is none of the former."""
@@ -244,30 +279,36 @@ class View:
         """Items of a group that a question other than the own has used."""
         return tuple(item for item in self.catalogue.within.get(group, ()) if self.used(item) > 0)
 
-    def meant(self, word: str) -> tuple[float, Mapping[Item, float]]:
-        """In how many questions a word stands, and in how many of those each table and column is used."""
-        total, counts = self.catalogue.meant(word)
-        place = self._own
-        if place is not None and place in self.catalogue.postings.get(word, ())[:_MOST_POSTINGS]:
-            total -= self.catalogue.questions[place].weight
-            return total / UNIT, {item: (count - self._mine.get(item, 0)) / UNIT for item, count in counts.items()}
-        return total / UNIT, {item: count / UNIT for item, count in counts.items()}
+    def meant(self, word: str) -> Meant:
+        """What the first questions with a word use, the own one left out."""
+        found = self._meant.get(word)
+        if found is None:
+            found = self.catalogue.meant(word)
+            if self._own is not None:
+                found = self._without_own(word, found, self._own)
+            self._meant[word] = found
+        return found
+
+    def _without_own(self, word: str, found: Meant, own: int) -> Meant:
+        uses = dict(found.uses)
+        counted = word in self._own_words and own in self.catalogue.postings[word][:_MOST_POSTINGS]
+        for item, mine in self._meaning.items():
+            if item in uses:
+                count, whole = uses[item]
+                uses[item] = (count - mine if counted else count, whole - mine)
+        if not counted:
+            return Meant(found.questions, found.total, uses)
+        return Meant(found.questions - 1, found.total - self.catalogue.questions[own].weight, uses)
 
     def together(self, one: Item, other: Item) -> float:
         """Share of the questions that use the rarer of two things which use both; 0 when one is never used."""
-        users = self.catalogue.users
+        users, own = self.catalogue.users, self._own
         first, second = users.get(one, frozenset()), users.get(other, frozenset())
-        own = {self._own}
-        fewer = min(len(first - own), len(second - own))
-        return len((first & second) - own) / fewer if fewer else 0.0
-
-    def asked_with(self, word: str) -> list[Asked]:
-        """Questions with a word, at most 200."""
-        return [self.catalogue.questions[number] for number in self._numbers(word)]
-
-    def _numbers(self, word: str) -> list[int]:
-        found = self.catalogue.postings.get(word, ())[: _MOST_POSTINGS + 1]
-        return [number for number in found if number != self._own][:_MOST_POSTINGS]
+        fewer = min(len(first) - (own in first), len(second) - (own in second))
+        if fewer == 0:
+            return 0.0
+        both = first & second
+        return (len(both) - (own in both)) / fewer
 
     def telling(self, word: str) -> float:
         """How much a word tells a question from others, 0 when every third has it or no other."""
@@ -277,34 +318,46 @@ class View:
     def similar(self, words: frozenset[str]) -> Similar | None:
         """What the statements of similar questions use; None when no question is similar enough."""
         weights = {word: weight for word in words if (weight := self.telling(word)) > 0}
-        shared: dict[int, float] = defaultdict(float)
+        own = sum(weight**2 for weight in weights.values())
+        shorter = {word: weight**2 - self._tells[word] ** 2 for word, weight in self._own_words.items()}
+        asked, own_words, rated = self.catalogue.questions, frozenset(shorter), []
+        for number, shared in self._candidates(weights):
+            length = self._lengths[number] + sum(map(shorter.__getitem__, own_words & asked[number].words))
+            if own > 0 and length > 0:
+                # Rounded, so that of two equally near ones the number decides, and not the order of a sum.
+                rated.append((round(shared / math.sqrt(own * length), 12), number))
+        near = [(nearness, asked[n]) for nearness, n in nlargest(_MOST_SIMILAR, rated) if nearness >= _LEAST_SIMILAR]
+        return Similar(near[0][0], tuple(near), _expected(near)) if near else None
+
+    def _candidates(self, weights: Mapping[str, float]) -> list[tuple[int, float]]:
+        """Numbers of the questions that share most with weighted words, and how much."""
+        shared: dict[int, float] = {}
+        postings, own = self.catalogue.postings, self._own
         for word in sorted(weights):
             square = weights[word] ** 2
-            for number in self._numbers(word):
-                shared[number] += square
-        # Questions stand in the order of their digests, so that a number decides where two are equally near.
-        nearest = nsmallest(_MOST_CANDIDATES, shared, key=lambda number: (-shared[number], number))
-        own = sum(weight**2 for weight in weights.values())
-        asked = self.catalogue.questions
-        rated = nlargest(_MOST_SIMILAR, ((self._cosine(shared[n], own, asked[n]), n) for n in nearest))
-        kept = [(nearness, asked[number]) for nearness, number in rated if nearness >= _LEAST_SIMILAR]
-        if not kept:
-            return None
-        return Similar(kept[0][0], _expected(kept), tuple(kept))
-
-    def _cosine(self, shared: float, own: float, other: Asked) -> float:
-        own_words, tells, length = self._own_words, self._tells, 0.0
-        for word in other.words:
-            length += (own_words[word] if word in own_words else tells[word]) ** 2
-        return shared / math.sqrt(own * length) if own > 0 and length > 0 else 0.0
+            found = postings.get(word, ())
+            if len(found) > _MOST_POSTINGS:
+                found = tuple(number for number in found[: _MOST_POSTINGS + 1] if number != own)[:_MOST_POSTINGS]
+            for number in found:
+                shared[number] = shared.get(number, 0.0) + square
+        if own is not None:
+            shared.pop(own, None)
+        if len(shared) <= _MOST_CANDIDATES:
+            return list(shared.items())
+        least = sorted(shared.values(), reverse=True)[_MOST_CANDIDATES - 1]
+        # Questions stand in the order of their digests, so that a number decides where two share as much.
+        enough = sorted((-much, number) for number, much in shared.items() if much >= least)
+        return [(number, -much) for much, number in enough[:_MOST_CANDIDATES]]
 
 
-def _expected(near: list[tuple[float, Asked]]) -> dict[Item, float]:
+def _expected(near: list[tuple[float, Asked]]) -> dict[str, dict[Item, float]]:
     """Weighted shares; the square lets near questions outweigh many far ones."""
     total = sum(nearness**2 * asked.weight for nearness, asked in near)
-    found: dict[Item, float] = defaultdict(float)
-    for nearness, asked in near:
-        square = nearness**2
-        for item, share in asked.shares.items():
-            found[item] += square * share / total
-    return found
+    expected: dict[str, dict[Item, float]] = {}
+    weights = [(nearness**2 / total, asked.shares) for nearness, asked in near]
+    for kind in _EXPECTED:
+        found = expected[kind] = {}
+        for weight, shares in weights:
+            for item, share in shares.get(kind, _NONE).items():
+                found[item] = found.get(item, 0.0) + weight * share
+    return expected

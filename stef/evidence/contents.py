@@ -58,8 +58,8 @@ def spellings(shown: Shown) -> Iterator[Signal]:
 
 def types(shown: Shown) -> Iterator[Signal]:
     """A value of another type than those that the column is compared with elsewhere."""
-    for item in sorted(shown.items):
-        if item[0] != TYPE or not item[1]:
+    for item in shown.of(TYPE):
+        if not item[1]:
             continue
         others = shown.view.below("types", item[1], item[2])
         total = sum(shown.view.used(other) for other in others)

@@ -50,8 +50,8 @@ def columns_rare(shown: Shown) -> Iterator[Signal]:
 def ambiguous(shown: Shown) -> Iterator[Signal]:
     """An unqualified column that two tables of the query are known to have."""
     shared = {side.rpartition(".")[2] for _, *link in shown.links for side in link}
-    for item in sorted(shown.own.items):
-        if item[0] != COLUMN or item[1] or item[2] in shared:
+    for item in sorted(item for item in shown.own.items if item[0] == COLUMN and not item[1]):
+        if item[2] in shared:
             continue
         homes = shown.homes(item[2])
         if len(homes) > 1:
@@ -89,8 +89,7 @@ def routes(shown: Shown) -> Iterator[Signal]:
     for link in shown.links:
         for side in link[1:]:
             table, _, column = side.rpartition(".")
-            joined = [i for i in shown.view.below("columns", table) if shown.view.used((ROLE, table, i[2], "joined"))]
-            total = sum(shown.view.used((ROLE, table, i[2], "joined")) for i in joined)
+            total = sum(map(shown.view.used, shown.view.catalogue.within.get(("joined", table), ())))
             if total >= 3:
                 least.append(shown.view.used((ROLE, table, column, "joined")) / total)
     if least:
@@ -100,8 +99,8 @@ def routes(shown: Shown) -> Iterator[Signal]:
 def roles(shown: Shown) -> Iterator[Signal]:
     """How usual it is to do with its columns what the statement does with them."""
     shares: dict[str, list[float]] = {}
-    for item in sorted(shown.items):
-        if item[0] != ROLE or not item[1] or shown.view.used((COLUMN, item[1], item[2])) < 3:
+    for item in shown.of(ROLE):
+        if not item[1] or shown.view.used((COLUMN, item[1], item[2])) < 3:
             continue
         share = shown.view.share(item, (COLUMN, item[1], item[2]))
         if share is not None:

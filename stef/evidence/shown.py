@@ -12,6 +12,7 @@ from stef.catalogue.snapshot import Similar
 from stef.evidence.facts import Signal
 from stef.names import stem, tokens
 
+_OF_COLUMNS = frozenset({COLUMN, ROLE, TYPE, VALUE})
 # A share that is low, and one that is high.
 RARE, FIRM = 0.05, 0.6
 # Of questions: what a stray answer leaves, and what is surely known.
@@ -40,13 +41,25 @@ class Shown:
     @cached_property
     def items(self) -> frozenset[Item]:
         """What the statement uses; an unqualified column is that of the one table which is known to have it."""
-        return frozenset(self._placed(item) for item in self.own.items)
+        homeless = {item[2] for item in self.own.items if item[0] == COLUMN and not item[1]}
+        homes = {column: found[0] for column in homeless if len(found := self.homes(column)) == 1}
+        if not homes:
+            return self.own.items
+        return frozenset(
+            (item[0], homes.get(item[2], ""), *item[2:]) if item[0] in _OF_COLUMNS and not item[1] else item
+            for item in self.own.items
+        )
 
-    def _placed(self, item: Item) -> Item:
-        if item[0] not in {COLUMN, ROLE, TYPE, VALUE} or item[1]:
-            return item
-        homes = self.homes(item[2])
-        return (item[0], homes[0], *item[2:]) if len(homes) == 1 else item
+    @cached_property
+    def _kinds(self) -> Mapping[str, list[Item]]:
+        found: dict[str, list[Item]] = {}
+        for item in sorted(self.items):
+            found.setdefault(item[0], []).append(item)
+        return found
+
+    def of(self, kind: str) -> list[Item]:
+        """What the statement uses of one kind, in order."""
+        return self._kinds.get(kind, [])
 
     def homes(self, column: str) -> list[str]:
         """Tables of the statement that are surely known to have a column."""
@@ -79,17 +92,17 @@ class Shown:
     @cached_property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """Table and column of what it uses, where the table is plain."""
-        return tuple(sorted((item[1], item[2]) for item in self.items if item[0] == COLUMN and item[1]))
+        return tuple((item[1], item[2]) for item in self.of(COLUMN) if item[1])
 
     @cached_property
     def links(self) -> tuple[Item, ...]:
         """What it holds equal."""
-        return tuple(sorted(item for item in self.own.items if item[0] == LINK))
+        return tuple(self.of(LINK))
 
     @cached_property
     def values(self) -> tuple[Item, ...]:
         """Texts that it compares columns with, where the table is plain."""
-        return tuple(sorted(item for item in self.items if item[0] == VALUE and item[1]))
+        return tuple(item for item in self.of(VALUE) if item[1])
 
     @cached_property
     def words(self) -> Mapping[str, str]:

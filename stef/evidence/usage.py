@@ -6,9 +6,11 @@ Shares of the log throughout, never counts that grow with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from stef.catalogue.observation import COLUMN, FIGURE, LINK, ROLE, SHAPE, TABLE, VALUE, Item
+from stef.catalogue.snapshot import UNIT
 from stef.evidence.facts import Signal
 from stef.evidence.shown import TRACE, Shown, number
 
@@ -33,15 +35,15 @@ def usual(shown: Shown) -> Iterator[Signal]:
     columns = [shown.view.used(item) for item in _columns(shown)]
     yield number("log_columns_unseen", sum(seen <= TRACE for seen in columns))
     yield number("log_columns_once", sum(seen < 1 for seen in columns))
-    yield number("log_columns_unplaced", sum(item[0] == COLUMN and not item[1] for item in shown.items))
+    yield number("log_columns_unplaced", sum(not item[1] for item in shown.of(COLUMN)))
     yield number("log_links_once", sum(shown.view.used(item) < 1 for item in shown.links))
 
 
 def usual_roles(shown: Shown) -> Iterator[Signal]:
     """How usual it is to do with its columns what the statement does, over all of them."""
     found = []
-    for item in sorted(shown.items):
-        if item[0] == ROLE and item[1] and item[3] != "passed":
+    for item in shown.of(ROLE):
+        if item[1] and item[3] != "passed":
             whole = max(shown.view.used((COLUMN, item[1], item[2])), 0.1)
             found.append(math.log(max(shown.view.used(item) / whole, 0.02)))
     yield from _summary("log_usual_role", found)
@@ -73,37 +75,41 @@ def fitting(shown: Shown) -> Iterator[Signal]:
     """
     if shown.view.size <= 0:
         return
-    lifts, best = _lifts(shown)
-    for name, items in (("column", _columns(shown)), ("table", _tables(shown))):
+    columns, tables = _columns(shown), _tables(shown)
+    fitness, best = _fitness(shown, {*columns, *tables})
+    for name, items in (("column", columns), ("table", tables)):
         if not items:
             continue
         yield from _summary(f"log_word_lift_{name}", [best.get(item, 0.0) for item in items])
-        fits = [lifts.get(item, 0.0) + _rarity(shown, item) for item in items]
+        fits = [fitness[item] if item in fitness else _rarity(shown, item) for item in items]
         yield from _summary(f"log_fit_{name}", fits)
         kind = items[0][0]
-        rest = [lift + _rarity(shown, item) for item, lift in lifts.items() if item[0] == kind and item not in items]
+        rest = [fit for item, fit in fitness.items() if item[0] == kind and item not in best]
         if rest:
             yield number(f"log_fit_{name}_regret", max(rest) - max(fits))
             yield number(f"log_fit_{name}_gap", max(rest) - min(fits))
 
 
-def _lifts(shown: Shown) -> tuple[Mapping[Item, float], Mapping[Item, float]]:
-    """Item → sum, and largest, of how much more often it comes with each telling word of the question."""
-    view, sums, best = shown.view, dict[Item, float](), dict[Item, float]()
+def _fitness(shown: Shown, own: AbstractSet[Item]) -> tuple[Mapping[Item, float], Mapping[Item, float]]:
+    """Item → how well it fits, of what came with a telling word of the question; and the largest lift of each own one.
+
+    A lift is the logarithm of (count + share × doubt) ÷ (total + doubt) ÷ share, taken apart: it is asked for often.
+    """
+    view, fitness, best = shown.view, dict[Item, float](), dict.fromkeys(own, 0.0)
+    size, log = view.size, math.log
     for word in sorted(shown.own.words):
-        if view.telling(word) <= 0:
+        meant = view.meant(word) if view.telling(word) > 0 else None
+        if meant is None or meant.total < _DOUBT * UNIT:
             continue
-        total, counts = view.meant(word)
-        if total < _DOUBT:
-            continue
-        for item, count in counts.items():
-            share = view.used(item) / view.size
-            if share <= 0 or count <= 0:
-                continue
-            lift = math.log((count + share * _DOUBT) / (total + _DOUBT) / share)
-            sums[item] = sums.get(item, 0.0) + lift
-            best[item] = max(best.get(item, 0.0), lift)
-    return sums, best
+        usual = log(meant.total / UNIT + _DOUBT)
+        for item, (count, whole) in meant.uses.items():
+            if count > 0:
+                lift = log(count / whole * size + _DOUBT) - usual
+                before = fitness.get(item)
+                fitness[item] = lift + (log(max(whole / UNIT / size, _LEAST_SHARE)) if before is None else before)
+                if item in own:
+                    best[item] = max(best[item], lift)
+    return fitness, best
 
 
 def together(shown: Shown) -> Iterator[Signal]:
@@ -120,21 +126,16 @@ def resembling(shown: Shown) -> Iterator[Signal]:
     if similar is None:
         return
     for name, kind in _COMPARED.items():
-        own = {item for item in shown.items if item[0] == kind}
-        found = []
+        own, found = shown.of(kind), []
         for nearness, asked in similar.near:
-            theirs = {item: share / asked.weight for item, share in asked.shares.items() if item[0] == kind and share}
-            if own or theirs:
-                found.append((nearness**3, _resemblance(own, theirs)))
+            theirs = asked.of(kind)
+            whole = sum(theirs.values())
+            if own or whole:
+                shared = sum([theirs[item] for item in own if item in theirs])
+                # Jaccard's, with shares: what both have over what either has.
+                either = whole + len(own) * asked.weight - shared
+                found.append((nearness**3, shared / either if either > 0 else 0.0))
         weight = sum(nearness for nearness, _ in found)
         if weight > 0:
             yield number(f"log_like_{name}_best", max(value for _, value in found))
             yield number(f"log_like_{name}", sum(nearness * value for nearness, value in found) / weight)
-
-
-def _resemblance(own: Iterable[Item], theirs: Mapping[Item, float]) -> float:
-    """Jaccard's, with shares: what both have over what either has."""
-    own = sorted(own)
-    shared = sum(theirs.get(item, 0.0) for item in own)
-    whole = sum(theirs.values()) + len(own) - shared
-    return shared / whole if whole > 0 else 0.0
