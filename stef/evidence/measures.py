@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from stef.evidence.facts import Facts
 from stef.evidence.naming import Words, columns_named, tables_named, words_answered
 from stef.evidence.outputs import outputs, outputs_listed, outputs_placed
-from stef.evidence.said import formulas_used, names_used, numbers_used, values_said
+from stef.evidence.said import conditions_used, formulas_used, names_used, numbers_used, values_said
 from stef.evidence.turns import conditions_turned, joins_turned, shape_turned
 
 Measure = Callable[[Facts, Words], Iterator[tuple[str, float]]]
@@ -25,6 +25,7 @@ MEASURES: tuple[Measure, ...] = (
     values_said,
     numbers_used,
     names_used,
+    conditions_used,
     formulas_used,
     conditions_turned,
     joins_turned,

@@ -17,6 +17,8 @@ _CONDITION = re.compile(r"([A-Za-z_`][\w` ]{0,80}?)\s{0,9}(=|>=|<=|>|<|!=)\s*('[
 _FORMULA = re.compile(
     r"\b(?:max|min|sum|count|avg|divide|subtract|multiply)\s*\(\s*(?:distinct\s+)?([^()]*)", re.IGNORECASE
 )
+# A count says nothing of its column: any will do.
+_FIGURE = re.compile(r"\b(?:max|min|sum|avg)\s*\(\s*(?:distinct\s+)?`?([A-Za-z_][\w.]*)`?\s*\)", re.IGNORECASE)
 _QUOTED = re.compile(r"`([^`]+)`")
 _NEUTRAL = frozenset({"0", "1", "100"})
 
@@ -77,8 +79,8 @@ def _used(facts: Facts) -> set[str]:
     return {fold(name.rpartition(".")[2]) for name in names}
 
 
-def formulas_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
-    """Conditions and formulas that the expansion writes out: met, met by column or value only, not met."""
+def conditions_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
+    """Conditions that the expansion writes out: met, met by column or value only, not met."""
     text = _beyond(facts)
     given, columns = _literals(facts), {fold(item.column) for item in facts.sql.filters}
     met: list[tuple[bool, bool]] = []
@@ -90,6 +92,12 @@ def formulas_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  #
         yield "written_column_only", met.count((True, False)) / len(met)
         yield "written_value_only", met.count((False, True)) / len(met)
         yield "written_unmet", met.count((False, False)) / len(met)
+
+
+def formulas_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
+    """Formulas that the expansion writes out over columns that the statement does not use."""
+    text, used = _beyond(facts), _used(facts)
     inside = [fold(part.rpartition(".")[2].strip("` ")) for part in _FORMULA.findall(text)]
-    used = _used(facts)
+    figures = {fold(part.rpartition(".")[2].strip("` ")) for part in _FIGURE.findall(text)}
     yield "formula_unused", float(sum(bool(name) and " " not in name and name not in used for name in inside))
+    yield "formula_column_unused", float(sum(name not in used for name in figures))
