@@ -74,9 +74,11 @@ def catalogues(items: Items, known: Knowledge) -> Epoch:
 
 def features(items: Items, *, texts_only: bool) -> tuple[Items, list[dict[str, float]]]:
     """The statements that can be scored, with their features."""
-    known = knowledge()
-    if not texts_only:
-        known = knowledge(catalogues(items, known))
+    return seen_by(items, knowledge() if texts_only else knowledge(catalogues(items, knowledge())))
+
+
+def seen_by(items: Items, known: Knowledge) -> tuple[Items, list[dict[str, float]]]:
+    """The same with what is known before."""
     kept: Items = []
     rows: list[dict[str, float]] = []
     for item in items:

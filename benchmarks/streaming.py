@@ -18,8 +18,8 @@ import random
 from itertools import pairwise
 
 import numpy as np
-from evidence_signals import FOLDS, Items, features, folds, knowledge, read, record_of
-from train_offline import Score, Table, chosen, figures, grown, scores_of, start, table
+from evidence_signals import FOLDS, Items, folds, knowledge, read, record_of
+from train_offline import MOST, Score, Table, chosen, evidence, figures, grown, scores_of, start, table
 
 from stef.apprules import NO_RULES
 from stef.catalogue import Learners, Where, observe
@@ -57,10 +57,9 @@ def scored(made: Table, other: np.ndarray, parts: np.ndarray, most: int) -> tupl
         rest, unseen = np.flatnonzero(parts != part), np.flatnonzero(parts == part)
         columns = chosen(made, rest, most)
         models = [grown(made, rest, columns, 0)]
-        base = start(made, rest)
-        own[unseen] = scores_of(made, models, unseen, columns) + made.linear[unseen] + base
-        moved = Table(made.items, other, made.names, made.labels, made.linear, made.questions, made.scale, made.rounds)
-        theirs[unseen] = scores_of(moved, models, unseen, columns) + made.linear[unseen] + base
+        base = made.linear[unseen] + start(made, rest)
+        own[unseen] = scores_of(models, made.matrix[unseen], columns) + base
+        theirs[unseen] = scores_of(models, other[unseen], columns) + base
     return own, theirs
 
 
@@ -72,19 +71,20 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=500)
     given = parser.parse_args()
     labelled = read(given.labelled)
-    items, rows = features(labelled, texts_only=False)
+    seen_whole = evidence(labelled)
+    items = seen_whole[0]
     before, seen = in_order(labelled, given.seed, given.block)
     parts = folds(items, "db")
     late = [before[item["id"]] for item in items]
-    alone = table(items, rows, "texts")
-    whole = table(items, rows, "log")
-    texts, _ = scored(alone, alone.matrix, parts, 80)
-    other = table(items, late, "log")
+    alone = table(*seen_whole, "texts")
+    whole = table(*seen_whole, "log")
+    texts, _ = scored(alone, alone.matrix, parts, MOST["texts"])
+    other = table(items, late, [], [], "log")
     moved = np.full_like(whole.matrix, np.nan)
     for place, name in enumerate(whole.names):
         if name in other.names:
             moved[:, place] = other.matrix[:, other.names.index(name)]
-    twice, streamed = scored(whole, moved, parts, 120)
+    twice, streamed = scored(whole, moved, parts, MOST["log"])
     cold = np.array([not any(name.startswith("log_") for name in row) for row in late])
     streamed = np.where(cold, texts, streamed)
     counts = np.array([seen[item["id"]] for item in items])
