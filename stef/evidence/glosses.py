@@ -59,10 +59,26 @@ def _is_spelled(asked: Filter, facts: Facts) -> bool:
         return False  # folding moved the places
     for value in (value for item in facts.sql.filters for value in values_of(item)):
         said = fold(value.raw.strip("%")) if isinstance(value, Text) else _plain(value)
-        for found in re.finditer(rf"(?<!\w){re.escape(said)}(?!\w)", text) if len(said) >= _LEAST_VALUE else ():
-            if found.start() < asked.span.end and asked.span.start < found.end():
-                return True
+        if len(said) >= _LEAST_VALUE and any(
+            start < asked.span.end and asked.span.start < start + len(said) for start in _places(text, said)
+        ):
+            return True
     return False
+
+
+def _places(text: str, said: str) -> Iterator[int]:
+    """Where a value stands in a text as whole words."""
+    start = text.find(said)
+    while start >= 0:
+        end = start + len(said)
+        whole = not _is_word(text[start - 1 : start]) and not _is_word(text[end : end + 1])
+        if whole:
+            yield start
+        start = text.find(said, end if whole else start + 1)
+
+
+def _is_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
 
 
 def _plain(value: object) -> str:
