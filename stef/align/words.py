@@ -70,8 +70,7 @@ class Said:
             case Number(number) if number in {0, 1} and self._speaks_of(flag_words(item.column)):
                 return True
             case Number(number):
-                digits = re.escape(format(number.normalize(), "f"))
-                return re.search(rf"(?<![\d.]){digits}(?![\d]|\.\d)", self.text) is not None
+                return _holds_digits(self.text, format(number.normalize(), "f"))
             case Column(name):
                 return self._holds_columns(item.column, name.rpartition(".")[2])
             case Boolean():
@@ -120,6 +119,19 @@ class Said:
         if not about <= self.stems:
             return None
         return None if self.denies else True
+
+
+def _holds_digits(text: str, digits: str) -> bool:
+    """Whether a number stands in a text and is no part of a longer one."""
+    start = text.find(digits)
+    while start >= 0:
+        end = start + len(digits)
+        lead, behind, then = text[start - 1 : start], text[end : end + 1], text[end + 1 : end + 2]
+        longer = lead == "." or lead.isdecimal() or behind.isdecimal() or (behind == "." and then.isdecimal())
+        if not longer:
+            return True
+        start = text.find(digits, start + 1)
+    return False
 
 
 def _value_stems(item: Filter) -> frozenset[str]:

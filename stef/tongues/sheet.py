@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -108,8 +109,11 @@ class Sheet:
             if match.end() > match.start()
         ]
         found: list[tuple[str, re.Match[str]]] = []
+        covered = bytearray(len(self.line))
         for payload, match in sorted(hits, key=lambda hit: (hit[1].start() - hit[1].end(), hit[1].start())):
-            if all(match.end() <= other.start() or match.start() >= other.end() for _, other in found):
+            start, end = match.span()
+            if covered.find(1, start, end) < 0:
+                covered[start:end] = b"\1" * (end - start)
                 found.append((payload, match))
         return sorted(found, key=lambda hit: hit[1].start())
 
@@ -119,11 +123,14 @@ class Sheet:
 
     def before(self, place: int, *, over: frozenset[str] = frozenset()) -> Item | None:
         """The part right before a place, some function words passed over; None where another word stands between."""
-        for item in reversed(self.parts(0, place)):
-            if isinstance(item, Item):
-                return item
-            if item not in over:
-                return None
+        start, step = place, 1
+        while start > 0:
+            start, step = self._edge(start - step), 2 * step
+            for item in reversed(self.parts(start, place)):
+                if isinstance(item, Item):
+                    return item
+                if item not in over:
+                    return None
         return None
 
     def behind(self, place: int, *, over: frozenset[str] = frozenset()) -> Item | None:
@@ -135,6 +142,14 @@ class Sheet:
                 return None
         return None
 
+    def _edge(self, place: int) -> int:
+        """The nearest place before or at one at which a part begins for certain: where what is understood ends."""
+        line = self.line
+        for start in range(place, 0, -1):
+            if (self.book.spaced and line[start].isspace()) or _is_mask(line[start - 1]) is not _is_mask(line[start]):
+                return start
+        return 0
+
     def parts(self, start: int, end: int) -> list[Item | str]:
         """Parts and plain words of a stretch, in order; punctuation is a word."""
         return list(self._parts(start, end))
@@ -143,7 +158,7 @@ class Sheet:
         place = start
         while place < end:
             letter = self.line[place]
-            item = self.items.get(place) if "\ue000" <= letter <= "\ue0ff" else None
+            item = self.items.get(place) if _is_mask(letter) else None
             if item is not None:
                 yield item
                 place = item.end
@@ -177,8 +192,8 @@ def quoted(sheet: Sheet) -> None:
         if text:
             sheet.put(sheet.item(match.start(), match.end(), Mask.VALUE, Text(text)))
     for match in _CODE.finditer(sheet.text[:MAX_CHARACTERS]):
-        start = next((i for i, place in enumerate(sheet.at) if place == match.start()), None)
-        if start is None or _NO_CODE.fullmatch(match[0]) or "\ue000" <= sheet.line[start] <= "\ue0ff":
+        start = bisect_left(sheet.at, match.start())
+        if sheet.at[start] != match.start() or _NO_CODE.fullmatch(match[0]) or _is_mask(sheet.line[start]):
             continue
         sheet.put(sheet.item(start, start + len(match[0]), Mask.VALUE, Text(match[0]), certainty=0.7))
 
@@ -247,10 +262,12 @@ def _is_inflected(book: Phrasebook, word: str) -> bool:
 def _unspaced(sheet: Sheet) -> Iterator[tuple[int, int]]:
     """What is left between the words of the vocabulary and the nouns of classes, by longest match."""
     line, start, place = sheet.line, None, 0
+    nouns = sorted(sheet.book.classes, key=len, reverse=True)
+    begins = {noun[0] for noun in nouns}
     while place < len(line):
         letter = line[place]
         known = sheet.book.word.match(line, place)
-        noun = next((c for c in sorted(sheet.book.classes, key=len, reverse=True) if line.startswith(c, place)), "")
+        noun = next((c for c in nouns if line.startswith(c, place)), "") if letter in begins else ""
         if noun and (not known or len(noun) >= len(known[0])):
             if start is not None:
                 yield start, place
@@ -268,7 +285,11 @@ def _unspaced(sheet: Sheet) -> Iterator[tuple[int, int]]:
 
 
 def _is_letter(letter: str) -> bool:
-    return bool(re.match(rf"[{LETTER}]", letter)) and not letter.isdecimal()
+    return _WORD.match(letter) is not None and not letter.isdecimal()
+
+
+def _is_mask(letter: str) -> bool:
+    return "\ue000" <= letter <= "\ue0ff"
 
 
 def condition(
