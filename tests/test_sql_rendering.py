@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from stef.sql.nodes import children, every, shallow
+from stef.sql.nodes import Nodes, called, children, every, holds, kinds, named, qualifier, shallow
 from stef.sql.rendering import simple
 from tests.sqlcases import load, parsed
 
@@ -41,3 +41,22 @@ def test_a_query_inside_is_given_and_not_entered():
     tree = exp.maybe_parse("a = (SELECT b FROM t) AND c > 1")
     names = [node.name for node in shallow(tree) if isinstance(node, exp.Column)]
     assert (["a", "c"], 1) == (names, sum(isinstance(node, exp.Query) for node in shallow(tree)))
+
+
+@pytest.mark.parametrize("tree", TREES[:200], ids=range(len(TREES[:200])))
+def test_nodes_of_some_types_come_in_the_order_of_the_walk(tree):
+    """What is asked of a statement by type is what sqlglot finds by the same types, subtypes included."""
+    wanted = (exp.Column, exp.AggFunc, exp.Query)
+    found = list(tree.find_all(*wanted))
+    assert found == list(Nodes.of(tree).select(kinds(*wanted)))
+    assert bool(list(tree.find_all(exp.AggFunc))) == holds(tree, kinds(exp.AggFunc))
+
+
+def test_names_are_read_as_sqlglot_reads_them():
+    """The name of a column, what stands before it, and what a source is called are sqlglot's own."""
+    nodes = Nodes.of(*TREES)
+    columns, sources = nodes.select(kinds(exp.Column)), nodes.select(kinds(exp.Table, exp.Subquery, exp.CTE))
+    assert [(node.name, node.table) for node in columns] == [(named(node), qualifier(node)) for node in columns]
+    assert [node.alias_or_name for node in sources] == [called(node) for node in sources]
+    assert len(columns) > 500
+    assert len(sources) > 300

@@ -7,13 +7,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from stef.spec import Effect, Filter, Scope
-from stef.sql.nodes import shallow
+from stef.sql.nodes import kinds, shallow
 from stef.sql.predicates import conditions
 from stef.sql.reading import Place, Reading
 from stef.sql.targets import aggregate_name
 
 # ClickHouse's combinators: the last argument is the condition.
 _IF_FUNCTIONS = frozenset({"sumif", "avgif", "minif", "maxif", "uniqif", "quantileif"})
+_CARRIERS = kinds(exp.Filter, exp.CountIf, exp.AggFunc, exp.Anonymous)
 _CALLS = (exp.CombinedAggFunc, exp.Anonymous)
 _BRANCHING = (exp.Case, exp.If)
 _INNER = (exp.Case, exp.If, exp.Paren, exp.Cast)
@@ -25,6 +26,8 @@ def aggregate_conditions(node: exp.Expr, place: Place, reading: Reading) -> list
     """Conditions that the aggregates in an expression carry."""
     found: list[Filter] = []
     for inner in shallow(node):
+        if type(inner) not in _CARRIERS:
+            continue
         if isinstance(inner, exp.Filter):
             condition = inner.expression.this if isinstance(inner.expression, exp.Where) else inner.expression
             found += conditions(condition, replace(place, scope=Scope.AGGREGATE), reading)
@@ -44,7 +47,9 @@ def _is_combinator(node: exp.Expr) -> bool:
 
 
 def _inside(node: exp.Expr, name: str, place: Place, reading: Reading) -> list[Filter]:
-    argument = node.this
+    argument = node.args.get("this")
+    if argument is None or isinstance(argument, exp.Column):
+        return []
     if isinstance(argument, exp.Distinct):
         argument = argument.expressions[0] if argument.expressions else None
     while isinstance(argument, _WRAPPERS):

@@ -9,6 +9,7 @@ from datetime import datetime, time
 
 from sqlglot import exp
 
+from stef.sql.nodes import kinds
 from stef.timespan import Calendar, Moment, Unit, floor, parse_moment, shift
 
 
@@ -45,7 +46,7 @@ _PASS: tuple[type[exp.Expr], ...] = (
     exp.Paren, exp.TsOrDsToTimestamp, exp.TsOrDsToDatetime, exp.StrToTime, exp.StrToDate, exp.TimeStrToTime,
     exp.DateStrToDate, exp.FromISO8601Date, exp.FromISO8601Timestamp,
 )  # fmt: skip
-_LITERAL_WRAPPERS: tuple[type[exp.Expr], ...] = (
+_LITERAL_WRAPPERS = kinds(
     exp.Cast,
     exp.TryCast,
     exp.Date,
@@ -83,7 +84,7 @@ def literal_moment(node: exp.Expr) -> Moment | None:
     """A date literal, whether bare, cast, or in a conversion function; a bare year is none."""
     written = None
     while True:
-        if isinstance(node, _LITERAL_WRAPPERS) and isinstance(node.this, exp.Expr):
+        if type(node) in _LITERAL_WRAPPERS and isinstance(node.this, exp.Expr):
             written = node.args.get("format") or written
             node = node.this
         elif isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_WRAPPERS and node.expressions:

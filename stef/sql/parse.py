@@ -168,7 +168,7 @@ def _unreadable(seen: Survey, named: str | None, parameters: Mapping[str, object
         return Reason.TOO_DEEP, f"brackets nested {seen.depth} deep, more than {MAX_DEPTH}"
     if len(seen.statements) > _MAX_STATEMENTS:
         return Reason.TOO_LARGE, f"{len(seen.statements)} statements, more than {_MAX_STATEMENTS}"
-    if code.upper().count("CASE") > _MAX_CASES or _CHAIN.search(code):
+    if code.upper().count("CASE") > _MAX_CASES or ("[" in code and _CHAIN.search(code)):
         return Reason.TOO_DEEP, "a chain of CASE or of subscripts that is too long to follow"
     return None
 
@@ -181,8 +181,9 @@ def _parse_statements(known: Parsed, seen: Survey, named: str | None) -> Parsed:
         return replace(known, reason=Reason.NOT_A_QUERY, detail="only client commands")
     if any(_EXPLAIN.match(text) for text, _ in pairs):
         known = _with_finding(known, FindingCode.EXPLAIN, "EXPLAIN gives a plan and no rows")
-    texts = [_EXPLAIN.sub("", text) for text, _ in pairs]
-    tried = _first_that_parses(texts, [_EXPLAIN.sub("", code) for _, code in pairs], named)
+        pairs = [(_EXPLAIN.sub("", text), _EXPLAIN.sub("", code)) for text, code in pairs]
+    texts = [text for text, _ in pairs]
+    tried = _first_that_parses(texts, [code for _, code in pairs], named)
     if isinstance(tried, Reason):
         return replace(known, sql=";\n".join(texts), reason=tried, detail=_WHY[tried], dialect=named or "")
     trees, dialect = tried

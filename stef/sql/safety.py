@@ -50,10 +50,7 @@ def findings(parsed: Parsed, spec: QuerySpec | None, rules: AppRules, denied: Ma
     found = list(_writes(parsed, parsed.nodes))
     if len(parsed.statements) > 1:
         found.append(finding(FindingCode.STACKED_STATEMENTS, f"{len(parsed.statements)} statements in one text"))
-    found += _functions(
-        parsed.nodes,
-        {**denied, **dict.fromkeys((name.lower() for name in rules.denied_functions), "denied by the rules")},
-    )
+    found += _functions(parsed.nodes, denied, {name.lower() for name in rules.denied_functions})
     if rules.allowed_tables:
         found += _tables(parsed, rules.allowed_tables)
     if spec is not None and spec.tables:
@@ -82,13 +79,14 @@ def _writes(parsed: Parsed, nodes: Nodes) -> Iterator[Finding]:
             return
 
 
-def _functions(nodes: Nodes, denied: Mapping[str, str]) -> Iterator[Finding]:
+def _functions(nodes: Nodes, denied: Mapping[str, str], by_rules: set[str]) -> Iterator[Finding]:
     seen: set[str] = set()
     for node in nodes.select(_CALLING):
         for name in _names(node):
-            if name in denied and name not in seen:
+            why = "denied by the rules" if name in by_rules else denied.get(name)
+            if why is not None and name not in seen:
                 seen.add(name)
-                yield finding(FindingCode.DENIED_FUNCTION, f"{name} ({denied[name]})")
+                yield finding(FindingCode.DENIED_FUNCTION, f"{name} ({why})")
 
 
 def _names(node: exp.Expr) -> tuple[str, ...]:

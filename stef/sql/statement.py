@@ -85,6 +85,7 @@ _JSON_KEYS = (
     "sql", "sql_query", "sqlQuery", "generated_sql", "generatedSql", "query", "statement", "sql_cmd", "final_sql",
     "code",
 )  # fmt: skip
+_CUT_ENDS = (".", "…", "]", ">", ")")
 _CUT = re.compile(r"(?:\.\.\.|…|\[truncated\]|<truncated>|\(truncated\))\s*\Z", re.IGNORECASE)
 
 
@@ -125,7 +126,7 @@ def lift(logged: str | None, *, max_bytes: int = 262_144) -> Lifted:
     answers = [block for block in blocks if _ANSWERS.match(_without_leading_comments(block))]
     chosen = answers[-1] if answers else blocks[-1]
     others = tuple(block for block in blocks if block is not chosen)
-    if _CUT.search(chosen):
+    if chosen.endswith(_CUT_ENDS) and _CUT.search(chosen):
         return Lifted(sql=chosen, others=others, reason=Reason.BROKEN, detail="the text is cut", findings=findings)
     straight, typographic = _straighten(chosen)
     return Lifted(sql=straight, others=others, findings=findings + typographic)
@@ -154,22 +155,28 @@ def _straighten(sql: str) -> tuple[str, tuple[Finding, ...]]:
 
 def _blocks(text: str) -> list[str]:
     """All stretches of SQL in a text, in order."""
-    text = _THINK.sub(" ", text).strip()
+    # Each pattern stands behind a mark that it needs: most texts are a statement and nothing else.
+    text = (_THINK.sub(" ", text) if "<" in text else text).strip()
     text = _from_json(text)
-    fenced = [
-        found["body"].strip()
-        for found in _FENCE.finditer(text)
-        if found["tag"].lower() not in {"json", "python", "text"}
-    ]
-    found = [block for block in (_strip_prefix(body) for body in fenced) if block and starts_sql(block)]
-    if found:
-        return found
     if "```" in text:
+        found = _fenced(text)
+        if found:
+            return found
         text = _FENCE.sub(lambda m: _from_json(m["body"]), text).replace("```", " ").strip()
     text = _strip_prefix(text)
     if starts_sql(text) and not _reads_as_prose(text):
         return [_without_tail(text)]
     return _in_prose(text)
+
+
+def _fenced(text: str) -> list[str]:
+    """The code blocks that hold SQL."""
+    bodies = (
+        found["body"].strip()
+        for found in _FENCE.finditer(text)
+        if found["tag"].lower() not in {"json", "python", "text"}
+    )
+    return [block for block in (_strip_prefix(body) for body in bodies) if block and starts_sql(block)]
 
 
 def _from_json(text: str) -> str:
@@ -201,7 +208,9 @@ def _inside_json(text: str) -> str | None:
 
 def _strip_prefix(text: str) -> str:
     """Drop a bare language name, a transcript's label, and what follows its end."""
-    label = _TRANSCRIPT.search(text) if ":" in text else None
+    if text[:6].upper() == "SELECT" and ":" not in text:
+        return text.strip()
+    label = _TRANSCRIPT.search(text)
     if label is not None and not starts_sql(text[: label.start()] or "x"):
         rest = text[label.end() :]
         end = _TRANSCRIPT_END.search(rest)
@@ -229,7 +238,7 @@ def _reads_as_prose(text: str) -> bool:
 
 def _without_tail(text: str) -> str:
     """Cut off the explanation behind the statement."""
-    found = _PROSE_TAIL.search(text)
+    found = _PROSE_TAIL.search(text) if ";" in text or "\n" in text or "`" in text else None
     return text[: found.start()].strip() if found else text.strip()
 
 

@@ -13,13 +13,13 @@ from stef.sql.nodes import children, kinds, named, qualifier
 
 _MAX_LINEAGE = 12
 # Functions that keep the meaning of the column for a comparison.
-_TRANSPARENT: tuple[type[exp.Expr], ...] = (
+_TRANSPARENT = kinds(
     exp.Paren, exp.Lower, exp.Upper, exp.Trim, exp.Cast, exp.TryCast, exp.Date, exp.TsOrDsToDate, exp.DateStrToDate,
     exp.TsOrDsToTimestamp, exp.TsOrDsToDatetime, exp.Timestamp, exp.Datetime, exp.StrToDate, exp.StrToTime,
     exp.TimeStrToTime, exp.Collate, exp.Round, exp.Unnest, exp.Floor, exp.Ceil,
 )  # fmt: skip
-_CUT_TO_DATE = (exp.Date, exp.TsOrDsToDate, exp.DateStrToDate, exp.StrToDate)
-_JSON: tuple[type[exp.Expr], ...] = (
+_CUT_TO_DATE = kinds(exp.Date, exp.TsOrDsToDate, exp.DateStrToDate, exp.StrToDate)
+_JSON = kinds(
     exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar,
 )  # fmt: skip
 _PARTS: Mapping[type[exp.Expr], str] = {
@@ -173,9 +173,9 @@ def target(node: exp.Expr, names: Names, depth: int = 0) -> Target | None:
     """Read the left side of a condition, or None when it holds no column."""
     if isinstance(node, exp.Column):
         return _column(node, names, depth) if depth else names.resolved(node)
-    if isinstance(node, _TRANSPARENT):
+    if type(node) in _TRANSPARENT:
         return _seen_through(node, names, depth)
-    if isinstance(node, _JSON):
+    if type(node) in _JSON:
         return _field(node, names, depth)
     if isinstance(node, exp.Window):
         return Target(window=node, expression=True)
@@ -203,7 +203,7 @@ def _seen_through(node: exp.Expr, names: Names, depth: int) -> Target | None:
 
 def _cuts_to_date(node: exp.Expr) -> bool:
     to = node.args.get("to")
-    return isinstance(node, _CUT_TO_DATE) or (to is not None and to.this == exp.DataType.Type.DATE)
+    return type(node) in _CUT_TO_DATE or (to is not None and to.this == exp.DataType.Type.DATE)
 
 
 def _field(node: exp.Expr, names: Names, depth: int) -> Target | None:
@@ -252,14 +252,10 @@ def aliased(node: exp.Column, names: Names) -> exp.Expr | None:
 
 
 def _aggregate(node: exp.Expr, name: str, names: Names, depth: int) -> Target:
-    inner = node.this if isinstance(node.this, exp.Expr) else (node.expressions[0] if node.expressions else None)
-    if isinstance(node, exp.Anonymous) and node.expressions:
-        inner = node.expressions[0]
-    distinct = (
-        isinstance(inner, exp.Distinct)
-        or isinstance(node, exp.ApproxDistinct)
-        or str(node.name).lower() in {"uniq", "uniqexact"}
-    )
+    inner = node.args.get("this")
+    if not isinstance(inner, exp.Expr) or isinstance(node, exp.Anonymous):
+        inner = node.expressions[0] if node.expressions else inner if isinstance(inner, exp.Expr) else None
+    distinct = isinstance(inner, exp.Distinct) or isinstance(node, exp.ApproxDistinct) or _is_uniq(node)
     if isinstance(inner, exp.Distinct):
         inner = inner.expressions[0] if inner.expressions else None
     if inner is None or isinstance(inner, exp.Star) or isinstance(node, exp.CountIf):
@@ -271,6 +267,11 @@ def _aggregate(node: exp.Expr, name: str, names: Names, depth: int) -> Target:
     return Target(
         column=found.column, table=found.table, aggregate=name, distinct=distinct, expression=found.expression
     )
+
+
+def _is_uniq(node: exp.Expr) -> bool:
+    """Whether it is ClickHouse's count of distinct values."""
+    return type(node) in _NAMED_BY_TEXT and str(node.name).lower() in {"uniq", "uniqexact"}
 
 
 def _summed(node: exp.Expr) -> exp.Expr:
