@@ -183,8 +183,7 @@ def decimal(text: str) -> Decimal | None:
 def same(left: Value, right: Value) -> bool:
     """Whether two values mean the same after folding; `Anything` equals every single value."""
     if isinstance(left, Text) and isinstance(right, Text):
-        equal = left.raw == right.raw or fold(left.raw) == fold(right.raw)
-        return equal or _also(left, right.raw) or _also(right, left.raw) or _same_scalar(left, right)
+        return _same_text(left.raw, right.raw) or _also(left, right.raw) or _also(right, left.raw)
     if left == right:
         return True
     match left, right:
@@ -201,6 +200,18 @@ def same(left: Value, right: Value) -> bool:
             return fold(a.rpartition(".")[2]) == fold(b.rpartition(".")[2])
         case _:
             return _same_scalar(left, right)
+
+
+def _same_text(left: str, right: str) -> bool:
+    short = len(left) <= SHORT and len(right) <= SHORT
+    return _same_short_text(left, right) if short else _read_alike(left, right)
+
+
+def _read_alike(left: str, right: str) -> bool:
+    return left == right or fold(left) == fold(right) or _same_scalar(Text(left), Text(right))
+
+
+_same_short_text = lru_cache(maxsize=65536)(_read_alike)
 
 
 def _also(value: Value, word: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stef.evidence.facts import Facts, stems
-from stef.evidence.grounding import columns_of, values_of
+from stef.evidence.facts import Facts, values_of
+from stef.names import stems
 from stef.result import FilterEvidence, Match
 from stef.spec import Filter
 from stef.values import Number, Text, fold
@@ -34,17 +34,16 @@ def _is_glossed(asked: Filter, facts: Facts) -> bool:
     words = stems(asked.text)
     if not words:
         return False
-    used = {fold(name.rpartition(".")[2]) for name in (*columns_of(facts.sql), *facts.sql.tables)}
-    used |= {fold(use.column) for use in facts.sql.uses}
+    used = facts.names | {fold(use.column) for use in facts.sql.uses}
     return any(words & stems(phrase) and _uses(meaning, used) for phrase, meaning in _glosses(facts))
 
 
 def _glosses(facts: Facts) -> Iterator[tuple[str, str]]:
-    for found in _GLOSS.finditer(facts.expansion_text.replace(facts.question_text, " ")):
+    for found in _GLOSS.finditer(facts.beyond):
         yield found[1], found[2]
 
 
-def _uses(meaning: str, used: set[str]) -> bool:
+def _uses(meaning: str, used: frozenset[str]) -> bool:
     return any(fold(name) in used for name in _NAME.findall(meaning))
 
 
