@@ -55,6 +55,10 @@ REMEMBERED = 2048
 Known = Callable[[Message, str, str, str], bool]
 
 
+# Fields of a result that are known before anything was understood, by name.
+Start = dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rulebook:
     """The operator's rules.
@@ -141,29 +145,29 @@ class Pipeline:
             raise  # not this record's fault: the consumer stops, and nothing is committed
         except JudgeError as error:
             start = start or self._start(arrival, NO_RULES)
-            return replace(start, outcome=Outcome.FAILED, reason=Reason(error.failure.value), detail=error.detail)
+            return _ended(start, outcome=Outcome.FAILED, reason=Reason(error.failure.value), detail=error.detail)
         except Exception as error:  # noqa: BLE001 - see the docstring
             kind = type(error).__name__
             structlog.get_logger().error("record failed", event_key=arrival.event_key, error=kind, exc_info=True)
             start = start or self._start(arrival, NO_RULES)
-            return replace(start, outcome=Outcome.FAILED, reason=Reason.INTERNAL, detail=kind)
+            return _ended(start, outcome=Outcome.FAILED, reason=Reason.INTERNAL, detail=kind)
 
-    async def _evaluate(self, arrival: Arrival, rules: AppRules, start: Evaluation) -> Evaluation:
+    async def _evaluate(self, arrival: Arrival, rules: AppRules, start: Start) -> Evaluation:
         """Read, understand, judge, cap, score."""
         record = arrival.record
         if record is None:
-            return replace(start, outcome=Outcome.SKIPPED, reason=Reason.EMPTY, detail="the message has no value")
+            return _ended(start, outcome=Outcome.SKIPPED, reason=Reason.EMPTY, detail="the message has no value")
         if self.known is not None and self.known(
-            arrival.message, start.event_key, start.content_digest, start.provenance.basis
+            arrival.message, arrival.event_key, start["content_digest"], start["provenance"].basis
         ):
-            return replace(start, outcome=Outcome.SKIPPED, reason=Reason.DUPLICATE, detail="it has a result already")
+            return _ended(start, outcome=Outcome.SKIPPED, reason=Reason.DUPLICATE, detail="it has a result already")
         calendar = calendar_of(record, rules)
         key = content_key(record, rules, calendar, self.knowledge)
         seen = self._seen.get(key) or self._seen.keep(key, look(record, rules, calendar, self.knowledge))
         offline = self.judge.kind is JudgeKind.OFFLINE
         if seen.found is not None and offline:
-            return replace(start, **seen.found)
-        result = await self._judged(record, rules, seen, start)
+            return _ended(start, **seen.found)
+        result = await self._judged(record, rules, seen, _ended(start, outcome=Outcome.FAILED))
         if offline:
             seen.found = found_in(result)
         return result
@@ -179,21 +183,20 @@ class Pipeline:
         given = offline if self.judge.kind is JudgeKind.OFFLINE else await self.judge.judge(case)
         return finished(so_far, case, capped(given, case, offline))
 
-    def _start(self, arrival: Arrival, rules: AppRules, problem: tuple[Finding, ...] = ()) -> Evaluation:
+    def _start(self, arrival: Arrival, rules: AppRules, problem: tuple[Finding, ...] = ()) -> Start:
         """What is known before anything was understood."""
         provenance, config = self._identity(rules)
         record = arrival.record
         copied: dict[str, Any] = {} if record is None else {name: getattr(record, name) for name in _COPIED}
-        return Evaluation(
-            event_key=arrival.event_key,
-            outcome=Outcome.FAILED,
-            received_at=arrival.received_at,
-            provenance=provenance,
-            scoring_config=config,
-            findings=problem,
-            content_digest="" if record is None else record.content_digest(),
+        return {
+            "event_key": arrival.event_key,
+            "received_at": arrival.received_at,
+            "provenance": provenance,
+            "scoring_config": config,
+            "findings": problem,
+            "content_digest": "" if record is None else record.content_digest(),
             **copied,
-        )
+        }
 
     def _identity(self, rules: AppRules) -> tuple[Provenance, str]:
         """Provenance, and the digest of what decides a score."""
@@ -235,6 +238,11 @@ class Pipeline:
 
 def _digest(decides: list[object]) -> str:
     return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
+
+
+def _ended(start: Start, **end: Any) -> Evaluation:  # noqa: ANN401 - the fields are those of the result
+    """A result that says no more than how it ended."""
+    return Evaluation(**{**start, **end})
 
 
 _SQLGLOT = version("sqlglot")

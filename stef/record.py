@@ -74,8 +74,15 @@ class QueryRecord(BaseModel):
 
     def content_digest(self) -> str:
         """Digest of what a score depends on: deliveries of one record share it, another record with its id does not."""
-        parts = self.model_dump(mode="json", exclude={"event_id", "trace_id", "span_id", "metadata"})
-        return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]
+        parts = {name: getattr(self, name) for name in _DECIDE}
+        if any(parts[name] is not None for name in _OTHER_THAN_TEXT):
+            parts |= self.model_dump(mode="json", include=_OTHER_THAN_TEXT)
+        return hashlib.sha256(_AS_JSON(parts).encode()).hexdigest()[:32]
+
+
+_AS_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+_DECIDE = tuple(sorted(QueryRecord.model_fields.keys() - {"event_id", "trace_id", "span_id", "metadata"}))
+_OTHER_THAN_TEXT = {"app_rules", "asked_at", "parameters"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,10 +45,12 @@ def content_key(record: QueryRecord, rules: AppRules, calendar: Calendar, known:
     # Rules that were made by hand have no digest.
     held = (rules.name, rules.digest, rules.inline_digest) if rules.digest or rules.inline_digest else id(rules)
     texts = (record.question, record.expanded_question, record.sql, record.dialect, record.timezone)
-    places, given = (record.app, record.database), (record.app_rules, record.parameters)
+    given = (record.app, record.database, record.app_rules, record.parameters)
     pinned = (known.weights.digest, known.calibration.digest, known.max_sql_bytes, __version__)
     log = known.catalogues and known.catalogues.digest
-    whole = repr((texts, places, given, held, calendar, pinned, log))
+    # Each text with its length, so that none runs into the next: faster than `repr`, which looks at every character.
+    said = "".join(["-" if text is None else f"{len(text)}:{text}" for text in texts])
+    whole = f"{said}{(given, held, calendar, pinned, log)!r}"
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 

@@ -35,6 +35,26 @@ def test_a_walk_ends_in_the_leaf_that_the_numbers_lead_to(given, total, parts):
     assert parts == {name: round(value, 6) for name, value in shares.items()}
 
 
+def walked(nodes, given, features):
+    """Value of the leaf that the numbers lead to, node by node."""
+    node = nodes[0]
+    while node.feature >= 0:
+        value = given.get(features[node.feature])
+        node = nodes[node.absent if value is None else node.left if value <= node.bound else node.right]
+    return node.value
+
+
+@given(numbers, st.data())
+def test_all_trees_at_once_say_what_each_says_by_itself(given, data):
+    """Also for numbers that are bounds, the sum is that of the leaves which single walks end in."""
+    for made in SHIPPED:
+        bounds = sorted({node.bound for nodes in made.trees for node in nodes if node.feature >= 0})
+        exact = data.draw(st.dictionaries(st.sampled_from(made.features), st.sampled_from(bounds), max_size=40))
+        mixed = {**given, **exact}
+        total, _ = made.weigh(mixed)
+        assert math.isclose(sum(walked(nodes, mixed, made.features) for nodes in made.trees), total, abs_tol=1e-9)
+
+
 @given(numbers)
 def test_parts_add_up_to_the_whole(given):
     """What each feature added, and the roots, are the log-odds of the trees."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -127,6 +128,28 @@ def test_every_part_of_the_content_counts(other):
     """Records that differ in anything that is read have different keys."""
     keys = [content_key(one, NO_RULES, Calendar(), KNOWN) for one in (RECORD, RECORD.model_copy(update=other))]
     assert 2 == len(set(keys))
+
+
+PIECES = st.none() | st.text("1:-a'", max_size=4)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.text("1:-a'", max_size=4), PIECES, PIECES, PIECES), min_size=2, max_size=8))
+def test_no_text_runs_into_the_next(texts):
+    """As many keys as there are different contents, whatever marks stand in the texts."""
+    names = ("question", "expanded_question", "sql", "dialect")
+    records = [QueryRecord(**dict(zip(names, row, strict=True))) for row in texts]
+    assert len(set(texts)) == len({content_key(one, NO_RULES, Calendar(), KNOWN) for one in records})
+
+
+@settings(deadline=None)
+@given(RECORDS)
+def test_the_digest_of_a_record_is_that_of_its_content_as_json(fields):
+    """What a store has kept is found again: names in order, times and objects as JSON has them."""
+    record = QueryRecord(**fields)
+    whole = record.model_dump(mode="json", exclude={"event_id", "trace_id", "span_id", "metadata"})
+    text = json.dumps(whole, sort_keys=True, ensure_ascii=False)
+    assert hashlib.sha256(text.encode()).hexdigest()[:32] == record.content_digest()
 
 
 def test_identity_is_no_content():

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from stef.apprules import AppRules
-from stef.evidence.facts import SURE, Facts, Signal, stems
+from stef.evidence.facts import SURE, Facts, Signal
 from stef.matching import is_moment
-from stef.names import similarity, stem, tokens
+from stef.names import similarity, stem, stems, tokens
 from stef.spec import Aggregation, JoinKind, Op, QuerySpec
 
 _COUNTED = frozenset({"number", "count", "total", "num", "quantity", "amount", "sum"})

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from stef.evidence.facts import Facts, Signal, stems
-from stef.names import stem, tokens
+from stef.evidence.facts import Facts, Signal, values_of
+from stef.names import stem, stems, tokens
 from stef.result import Alignment, Match
-from stef.spec import Filter, Op, QuerySpec
-from stef.values import Many, Number, Text, Value, fold
+from stef.spec import Filter, Op
+from stef.values import Number, Text, Value, fold
 
 # Words that ask, count, compare or join, and stand for no thing.
 FUNCTION_WORDS = frozenset(
@@ -50,7 +50,7 @@ def unexplained(facts: Facts) -> Iterator[Signal]:
     wanted = [word for word in words if len(word) > 1 and not word.isdigit()]
     if not wanted:
         return
-    given = vocabulary(facts.sql) | _mapped(facts)
+    given = facts.vocabulary | _mapped(facts)
     left = sorted(word for word in wanted if not answers(word, given))
     share = len(left) / len(wanted)
     if share > 0:
@@ -70,45 +70,12 @@ _MET = frozenset({Match.MATCHED, Match.UNDETERMINED, Match.BENIGN_EXTRA})
 
 def _mapped(facts: Facts) -> frozenset[str]:
     """Business words whose column the SQL uses, and words whose stored value it uses."""
-    used = {fold(name) for name in columns_of(facts.sql)}
+    used = {fold(name) for name in facts.columns} if facts.rules.column_mappings else set[str]()
     found: set[str] = set()
     for word, column in facts.rules.column_mappings.items():
         if fold(column) in used or any(fold(name) in fold(column) for name in used if len(name) > 3):
             found |= stems(word)
     return frozenset(found)
-
-
-def vocabulary(sql: QuerySpec) -> frozenset[str]:
-    """Stems of all names and values of a statement."""
-    found: set[str] = set()
-    for name in (*columns_of(sql), *sql.tables):
-        found |= stems(name.rpartition(".")[2])
-    for item in sql.filters:
-        for value in values_of(item):
-            found |= stems(value.raw if isinstance(value, Text) else str(value))
-    return frozenset(found)
-
-
-def columns_of(sql: QuerySpec) -> Iterator[str]:
-    """Every column that a statement names, with repetitions."""
-    for shown in sql.projections:
-        yield from shown.columns
-    for item in sql.filters:
-        yield item.column
-    for group in sql.group_by:
-        yield group.column
-    for order in sql.order_by:
-        yield from order.columns
-    for aggregate in sql.aggregations:
-        yield aggregate.of
-    for join in sql.joins:
-        for left, right in join.keys:
-            yield from (left, right)
-
-
-def values_of(item: Filter) -> tuple[Value, ...]:
-    """The members of a list, or the one value."""
-    return item.value.members if isinstance(item.value, Many) else (item.value,)
 
 
 def answers(word: str, given: frozenset[str]) -> bool:
@@ -130,8 +97,7 @@ def _relates(word: str, other: str) -> bool:
 
 def ungrounded_values(facts: Facts) -> Iterator[Signal]:
     """Values of conditions that stand in no text."""
-    text = fold(facts.texts)
-    words = stems(facts.texts)
+    text, words = facts.folded, facts.said
     for item in _open_filters(facts):
         unsaid = [value for value in values_of(item) if not _is_said(value, text, words)] if item.op in _VALUED else []
         if unsaid:
@@ -163,7 +129,7 @@ def _open_filters(facts: Facts) -> list[Filter]:
 
 def ungrounded_filters(facts: Facts) -> Iterator[Signal]:
     """Columns of conditions that no text names."""
-    words = stems(facts.texts)
+    words = facts.said
     columns = [item.column for item in _open_filters(facts) if item.column not in {"", "*"}]
     for column in dict.fromkeys(_unnamed(columns, words, facts)):
         yield Signal("ungrounded_filter", 0.5, "wrong_column", f"no text names {column}, which the SQL filters by")
@@ -171,7 +137,7 @@ def ungrounded_filters(facts: Facts) -> Iterator[Signal]:
 
 def ungrounded_outputs(facts: Facts) -> Iterator[Signal]:
     """Columns in the output that no text names."""
-    words = stems(facts.texts)
+    words = facts.said
     shown = [column for item in facts.sql.projections for column in item.columns]
     columns = [column for column in shown if not set(tokens(column)) <= _NAMING]
     for column in dict.fromkeys(_unnamed(columns, words, facts)):
@@ -196,8 +162,7 @@ def _unnamed(columns: Iterable[str], words: frozenset[str], facts: Facts) -> Ite
 
 def unused_names(facts: Facts) -> Iterator[Signal]:
     """Columns that the expansion writes out and the SQL does not use."""
-    used = {fold(name.rpartition(".")[2]) for name in (*columns_of(facts.sql), *facts.sql.tables)}
     for name in dict.fromkeys(WRITTEN.findall(facts.expansion_text)):
-        if fold(name) not in used and name not in facts.question_text:
+        if fold(name) not in facts.names and name not in facts.question_text:
             detail = f"the expansion speaks of {name}, and the SQL does not use it"
             yield Signal("unused_name", 0.5, "wrong_column", detail)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stef.evidence.facts import SURE, Facts, Signal, stems
-from stef.names import similarity
+from stef.evidence.facts import SURE, Facts, Signal
+from stef.names import similarity, stems
 from stef.spec import GroupKey, Op, Projection, QuerySpec
 
 _TOTAL = re.compile(r"\b(?:(?:one|single) (?:number|figure)|in total|together|overall|combined)\b", re.IGNORECASE)

@@ -31,20 +31,22 @@ MEASURES: tuple[Measure, ...] = (
     joins_turned,
     shape_turned,
 )
-# Constructs that are told as numbers of their own.
-_CONSTRUCTS = (
+# Constructs that are told as numbers of their own → the name of the number.
+_CONSTRUCTS = {name: f"has_{name}" for name in (
     "text_literal", "number_literal", "equal", "join", "left_join", "count", "count_distinct", "sum", "figure_output",
     "difference", "product", "quotient", "subquery", "order", "group", "descending", "select", "max", "min", "like",
     "unequal_branches", "odd_comparison", "unbound_extreme", "sorted_single_row", "key_not_shown",
     "shown_not_key", "unequal", "having",
-)  # fmt: skip
+)}  # fmt: skip
 _MOST = 20.0
 
 
 def measured(facts: Facts) -> Mapping[str, float]:
     """All numbers, by name."""
     words = Words.of(facts)
-    found = {f"has_{name}": float(facts.sql.constructs.get(name, 0)) for name in _CONSTRUCTS}
+    constructs = facts.sql.constructs
+    found = {feature: min(_MOST, float(constructs.get(name, 0))) for name, feature in _CONSTRUCTS.items()}
     for measure in MEASURES:
-        found.update(measure(facts, words))
-    return {name: min(_MOST, round(value, 4)) for name, value in found.items()}
+        for name, value in measure(facts, words):
+            found[name] = min(_MOST, round(value, 4))
+    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stef.evidence.facts import Facts, stems
-from stef.evidence.grounding import FUNCTION_WORDS, answers, vocabulary
+from stef.evidence.facts import Facts
+from stef.evidence.grounding import FUNCTION_WORDS, answers
+from stef.names import stems
 from stef.spec import Role
 
 
@@ -25,14 +26,13 @@ class Words:
     @classmethod
     def of(cls, facts: Facts) -> Words:
         """The words of a record."""
-        asked = stems(facts.question_text)
-        return cls(asked, asked | stems(facts.expansion_text))
+        return cls(stems(facts.question_text), facts.said)
 
 
 def words_answered(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:
     """How many words of the question the statement has, letter by letter or shortened."""
     telling = [word for word in words.asked - FUNCTION_WORDS if len(word) > 1]
-    given = vocabulary(facts.sql)
+    given = facts.vocabulary
     if telling:
         yield "words_exact", sum(word in given for word in telling) / len(telling)
     yield "words_open", float(sum(not word.isdigit() and not answers(word, given) for word in telling))
@@ -40,8 +40,10 @@ def words_answered(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:
 
 def columns_named(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:
     """For each role the columns, those that share a word with the texts, those all of whose words are said."""
-    for role in Role:
-        names = [stems(use.column) for use in facts.sql.uses if use.role is role]
+    by_role: dict[Role, list[frozenset[str]]] = {role: [] for role in Role}
+    for use in facts.sql.uses:
+        by_role[use.role].append(stems(use.column))
+    for role, names in by_role.items():
         yield f"columns_{role.value}", float(len(names))
         if not names:
             continue

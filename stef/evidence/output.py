@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stef.evidence.facts import SURE, Facts, Signal, stems
+from stef.evidence.facts import SURE, Facts, Signal
 from stef.finding import FindingCode
+from stef.names import stems
 from stef.spec import Op
 
 _EVERYTHING = re.compile(

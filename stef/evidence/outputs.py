@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stef.evidence.facts import Facts, stems
+from stef.evidence.facts import Facts
 from stef.evidence.grounding import FUNCTION_WORDS, answers
 from stef.evidence.naming import Words
-from stef.names import stem
+from stef.names import stem, stems
 from stef.spec import Op
 
 # Where a list of wanted things ends: what follows says of which.

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stef.evidence.facts import Facts, stems
-from stef.evidence.grounding import WRITTEN, columns_of, values_of
+from stef.evidence.facts import Facts, values_of
+from stef.evidence.grounding import WRITTEN
 from stef.evidence.naming import Words
-from stef.values import Number, Text, fold
+from stef.names import stems
+from stef.values import Text, fold
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
 # `population > 1000`, `city = 'Turku'`: a condition as somebody writes it down. Bounded, or else a long text without an
 # operator is scanned from each of its words to its end.
 _CONDITION = re.compile(r"([A-Za-z_`][\w` ]{0,80}?)\s{0,9}(=|>=|<=|>|<|!=)\s*('[^']*'|\"[^\"]*\"|[\d.]+)")
+_COMPARED = re.compile(r"[=<>]")
 _FORMULA = re.compile(
     r"\b(?:max|min|sum|count|avg|divide|subtract|multiply)\s*\(\s*(?:distinct\s+)?([^()]*)", re.IGNORECASE
 )
@@ -27,7 +29,7 @@ def values_said(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:
     """Texts that columns are compared with: how many, said in the expansion, in other letters, nowhere."""
     values = [value for item in facts.sql.filters for value in values_of(item)]
     texts = [value.raw.strip("%").strip() for value in values if isinstance(value, Text)]
-    said, folded = facts.texts, fold(facts.texts)
+    said, folded = facts.texts, facts.folded
     exact = [text for text in texts if text and text in said]
     other = [text for text in texts if text and text not in said and fold(text) in folded]
     known = {*exact, *other}
@@ -38,35 +40,18 @@ def values_said(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:
     yield "values_unsaid", float(len(nowhere))
 
 
-def _literals(facts: Facts) -> str:
-    """All values of conditions as one folded text."""
-    shown = []
-    for item in facts.sql.filters:
-        for value in values_of(item):
-            shown.append(format(value.value.normalize(), "f") if isinstance(value, Number) else str(value))
-            if isinstance(value, Text):
-                shown.append(value.raw)
-        shown.append(item.text)
-    return fold(" ".join(shown))
-
-
 def numbers_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
     """Numbers that the texts say and no condition has."""
-    given = _literals(facts)
+    given = facts.literals
     count = facts.sql.limit.count if facts.sql.limit is not None else None
-    for name, text in (("question", facts.question_text), ("expansion", _beyond(facts))):
+    for name, text in (("question", facts.question_text), ("expansion", facts.beyond)):
         said = {found.replace(",", "") for found in _NUMBER.findall(text)} - _NEUTRAL
         yield f"numbers_unused_{name}", float(sum(number not in given and number != str(count) for number in said))
 
 
-def _beyond(facts: Facts) -> str:
-    """The expansion without the question that it repeats."""
-    return facts.expansion_text.replace(facts.question_text, " ")
-
-
 def names_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
     """Columns and tables that the expansion writes out and the statement does not use."""
-    text = _beyond(facts)
+    text = facts.beyond
     written = {fold(name.rpartition(".")[2]) for name in (*_QUOTED.findall(text), *WRITTEN.findall(text))}
     if written:
         left = written - _used(facts)
@@ -74,17 +59,16 @@ def names_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # no
         yield "names_unused_share", len(left) / len(written)
 
 
-def _used(facts: Facts) -> set[str]:
-    names = (*columns_of(facts.sql), *facts.sql.tables, *(use.column for use in facts.sql.uses))
-    return {fold(name.rpartition(".")[2]) for name in names}
+def _used(facts: Facts) -> frozenset[str]:
+    return facts.names | {fold(use.column.rpartition(".")[2]) for use in facts.sql.uses}
 
 
 def conditions_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
     """Conditions that the expansion writes out: met, met by column or value only, not met."""
-    text = _beyond(facts)
-    given, columns = _literals(facts), {fold(item.column) for item in facts.sql.filters}
+    text = facts.beyond
+    given, columns = facts.literals, {fold(item.column) for item in facts.sql.filters}
     met: list[tuple[bool, bool]] = []
-    for column, _, value in _CONDITION.findall(text):
+    for column, _, value in _CONDITION.findall(text) if _COMPARED.search(text) is not None else ():
         last = fold((column.strip("` ").split() or [""])[-1])
         met.append((last in columns, fold(value.strip("'\"")) in given))
     if met:
@@ -96,7 +80,7 @@ def conditions_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]: 
 
 def formulas_used(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # noqa: ARG001
     """Formulas that the expansion writes out over columns that the statement does not use."""
-    text, used = _beyond(facts), _used(facts)
+    text, used = facts.beyond if "(" in facts.beyond else "", _used(facts)
     inside = [fold(part.rpartition(".")[2].strip("` ")) for part in _FORMULA.findall(text)]
     figures = {fold(part.rpartition(".")[2].strip("` ")) for part in _FIGURE.findall(text)}
     yield "formula_unused", float(sum(bool(name) and " " not in name and name not in used for name in inside))

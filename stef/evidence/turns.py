@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stef.evidence.facts import Facts, stems
+from stef.evidence.facts import Facts
 from stef.evidence.naming import Words
+from stef.names import stems
 from stef.spec import JoinKind, Op, OrderKey
 from stef.values import Many, Text, fold
 
@@ -49,10 +50,10 @@ def conditions_turned(facts: Facts, words: Words) -> Iterator[tuple[str, float]]
     text, sql = facts.question_text, facts.sql
     negated = any(item.op in _NEGATIVE for item in sql.filters) or "except" in sql.set_operations
     outer = any(join.kind in {JoinKind.LEFT, JoinKind.ANTI} for join in sql.joins)
-    yield "denial_unmet", float(_DENIAL.search(text) is not None and not negated and not outer)
-    yield "denial_unasked", float(_DENIAL.search(facts.texts) is None and any(i.op in _DENYING for i in sql.filters))
+    yield "denial_unmet", float(not negated and not outer and _DENIAL.search(text) is not None)
+    yield "denial_unasked", float(any(i.op in _DENYING for i in sql.filters) and _DENIAL.search(facts.texts) is None)
     patterns = sum(item.op in {Op.LIKE, Op.NOT_LIKE} for item in sql.filters)
-    yield "pattern_unasked", float(patterns if _PART.search(facts.texts) is None else 0)
+    yield "pattern_unasked", float(patterns if patterns and _PART.search(facts.texts) is None else 0)
     yield "both_as_either", float(_both_as_either(facts))
 
 
@@ -62,12 +63,13 @@ _DENYING = frozenset({Op.NE, Op.NOT_IN, Op.NOT_EXISTS})
 
 def _both_as_either(facts: Facts) -> int:
     """Lists of two values that the question joins by "and": a row can have one of them only."""
-    sql, text = facts.sql, fold(facts.question_text)
+    sql = facts.sql
     if "intersect" in sql.set_operations or sql.constructs.get("having"):
         return 0
     found = 0
     for item in sql.filters:
         if item.op is Op.IN and isinstance(item.value, Many) and len(item.value.members) == 2:
+            text = fold(facts.question_text)
             names = [fold(value.raw) for value in item.value.members if isinstance(value, Text)]
             places = sorted((text.find(name), name) for name in names if name in text)
             if len(places) == 2:
@@ -83,8 +85,8 @@ def joins_turned(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # 
     yield "links_beyond", float(len(sql.links) - max(0, len(sql.tables) - 1))
     yield "links_unlike", float(sum(not _alike(*link) for link in sql.links))
     outer = any(join.kind is JoinKind.LEFT for join in sql.joins)
-    unasked = _DENIAL.search(facts.question_text) is None and _ALL.search(facts.question_text) is None
-    yield "outer_join_unasked", float(outer and unasked)
+    text = facts.question_text
+    yield "outer_join_unasked", float(outer and _DENIAL.search(text) is None and _ALL.search(text) is None)
 
 
 def _alike(left: str, right: str) -> bool:
@@ -97,7 +99,7 @@ def shape_turned(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # 
     text, sql = facts.question_text, facts.sql
     functions = {item.function for item in sql.aggregations}
     ranked = bool(sql.order_by or sql.windows or functions & _RANKING or sql.limit)
-    yield "extreme_unranked", float(_EXTREME.search(text) is not None and not ranked)
+    yield "extreme_unranked", float(not ranked and _EXTREME.search(text) is not None)
     yield "sort_turned", float(sql.limit is not None and bool(sql.order_by) and _is_turned(text, sql.order_by[0]))
     counted = _COUNTED.match(text) is not None
     whole = any(item.function == "count" and not item.distinct for item in sql.aggregations)
@@ -106,7 +108,7 @@ def shape_turned(facts: Facts, words: Words) -> Iterator[tuple[str, float]]:  # 
     yield "count_with_more", float(counted and len(sql.projections) > 1)
     yield "percent_unscaled", float(_PERCENT.search(text) is not None and not _scales(facts))
     rounds = sql.constructs.get("round", 0)
-    yield "round_unasked", float(rounds if _ROUNDED.search(facts.texts) is None else 0)
+    yield "round_unasked", float(rounds if rounds and _ROUNDED.search(facts.texts) is None else 0)
     yield "distinct_rows", float(sql.distinct)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from heapq import nsmallest
 
 from stef.evidence.conditions import against_rules, filters, nothing_met, self_defeating
 from stef.evidence.facts import Check, Facts, Signal
@@ -113,8 +114,9 @@ def gather(facts: Facts, weights: Weights) -> Evidence:
 
 def _reasons(signals: Iterable[Signal], weights: Weights) -> tuple[JudgeReason, ...]:
     """What is worth telling, most telling first."""
-    rated = sorted(((weights.terms[item.feature] * item.value, item) for item in signals), key=lambda pair: pair[0])
-    return tuple(_reason(item) for weight, item in rated if weight <= _TELLING)
+    rated = [(weights.terms[item.feature] * item.value, item) for item in signals]
+    telling = sorted((pair for pair in rated if pair[0] <= _TELLING), key=lambda pair: pair[0])
+    return tuple(_reason(item) for _, item in telling)
 
 
 def _reason(item: Signal) -> JudgeReason:
@@ -123,9 +125,9 @@ def _reason(item: Signal) -> JudgeReason:
 
 def _heaviest(parts: Mapping[str, float], features: Mapping[str, float], slope: float) -> tuple[Weighed, ...]:
     """The features that moved the log-odds most."""
-    names = sorted(parts, key=lambda name: (-abs(parts[name]), name))[:_SHOWN]
+    heaviest = nsmallest(_SHOWN, [(-abs(part), name) for name, part in parts.items()])
     return tuple(
-        Weighed(feature=name, value=features.get(name), log_odds=round(slope * parts[name], 3)) for name in names
+        Weighed(feature=name, value=features.get(name), log_odds=round(slope * parts[name], 3)) for _, name in heaviest
     )
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 from stef.ingest.moments import moment
 
 Object = dict[str, object]
+T = TypeVar("T")
+# Of names whose meaning is kept: so many, of so many characters together.
+_MOST_NAMES, _LONGEST_NAMES = 64, 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,19 +114,40 @@ def fold(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower()) if len(name) <= 64 else name
 
 
-def folded(obj: Object) -> dict[str, str]:
+def folded(obj: Object) -> Mapping[str, str]:
     """Folded name → name as written; of two that fold alike the first one counts."""
-    names: dict[str, str] = {}
-    for name in obj:
-        names.setdefault(fold(name), name)
-    return names
+    return of_shape(_folded, obj)
+
+
+def _folded(names: tuple[str, ...]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(fold(name), name)
+    return found
+
+
+def of_shape(read: Callable[[tuple[str, ...]], T], obj: Object) -> T:
+    """What the names of an object say; kept, because the records of a log have the same few sets of names."""
+    names = tuple(obj)
+    usual = len(names) <= _MOST_NAMES and sum(map(len, names)) <= _LONGEST_NAMES
+    return _remembered(read, names) if usual else read(names)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(read: Callable[[tuple[str, ...]], T], names: tuple[str, ...]) -> T:
+    return read(names)
 
 
 def find(obj: Object, aliases: Iterable[str]) -> str | None:
     """The name in the object that is one of the aliases; one with a value goes before one that is null."""
-    names = folded(obj)
-    present = [names[alias] for alias in aliases if alias in names]
-    return next((name for name in present if obj[name] is not None), present[0] if present else None)
+    names, first = folded(obj), None
+    for alias in aliases:
+        if alias in names:
+            name = names[alias]
+            if obj[name] is not None:
+                return name
+            first = first or name
+    return first
 
 
 def fill(
@@ -138,14 +163,12 @@ def fill(
         own: It is the record itself, not an envelope around it.
         beside: It is a bag of loose facts (`metadata`): ids in it are not the record's.
     """
-    names = folded(obj)
     done = set(used)
-    for target, aliases in _NAMES.items():
+    for target, aliases in of_shape(_meant, obj):
         if draft.fields.get(target) is not None or (beside and target in _BESIDE_NEVER):
             continue
-        for alias in aliases:
-            name = names.get(alias)
-            if name is None or name in done or obj[name] is None or (alias in _OWN_ONLY and (beside or not own)):
+        for alias, name in aliases:
+            if name in done or obj[name] is None or (alias in _OWN_ONLY and (beside or not own)):
                 continue
             if _take(draft, target, obj[name], tentative=alias in _TENTATIVE.get(target, ())):
                 done.add(name)
@@ -153,6 +176,13 @@ def fill(
     for name, value in obj.items():
         if name not in done and value is not None:
             draft.keep(name, value, path)
+
+
+def _meant(names: tuple[str, ...]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Field of a record → its aliases among the names, each with the name as written."""
+    known = _folded(names)
+    found = ((target, tuple((a, known[a]) for a in aliases if a in known)) for target, aliases in _NAMES.items())
+    return tuple((target, aliases) for target, aliases in found if aliases)
 
 
 def _take(draft: Draft, target: str, value: object, *, tentative: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stef.ingest.content import bare_question, is_sql, is_statement, question_of
 from stef.ingest.decode import opened
-from stef.ingest.draft import QUESTION, SQL, Draft, Object, fill, find, fold, folded
+from stef.ingest.draft import QUESTION, SQL, Draft, Object, fill, find, fold, folded, of_shape
 
 # Objects that are looked into, as themselves or as JSON in a text.
 CONTAINERS = frozenset(
@@ -61,6 +61,14 @@ def is_container(name: str) -> bool:
     return fold(name) in CONTAINERS or name == "_source"
 
 
+def _containers(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if is_container(name))
+
+
+def _opened_beside(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if is_container(name) or fold(name) in BESIDE)
+
+
 def is_plain(obj: Object) -> bool:
     """Whether the object itself names both a question and SQL, so that nothing else need be tried."""
     question, sql = find(obj, QUESTION), find(obj, SQL)
@@ -72,11 +80,13 @@ def _reachable(obj: Object) -> list[Place]:
     places: list[Place] = [("", obj)]
     level = places
     for _ in range(_MAX_DEPTH):
+        if not level:
+            break
         level = [
             (f"{path}.{name}".lstrip("."), inner)
             for path, item in level
-            for name, value in item.items()
-            if is_container(name) and isinstance(inner := opened(value), dict)
+            for name in of_shape(_containers, item)
+            if isinstance(inner := opened(item[name]), dict)
         ]
         places = [*places, *level]
     return places
@@ -140,8 +150,8 @@ def _fill_all(draft: Draft, places: list[Place], cores: list[tuple[int, str]]) -
     for index in order:
         path, item = places[index]
         used = {name for core, name in cores if core == index}
-        for name, value in item.items():
-            inner = opened(value) if is_container(name) or fold(name) in BESIDE else None
+        for name in of_shape(_opened_beside, item):
+            inner = opened(item[name])
             if isinstance(inner, dict) and name not in used:
                 used.add(name)
                 if fold(name) in BESIDE:

@@ -73,7 +73,7 @@ def _arrivals(
 ) -> tuple[Arrival, ...]:
     """Give every record its key: the n-th of a batch without ids gets `#<n>`, counted from 1."""
     keys = [record.key or message.position for _, record in found]
-    times = Counter(keys)
+    times = Counter(keys) if batch else {}
     arrivals = []
     for key, (number, record) in zip(keys, found, strict=True):
         shared = batch and not record.event_id and (record.key is None or times[key] > 1)

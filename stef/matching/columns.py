@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from stef.apprules import AppRules
 from stef.matching.comparison import Comparison
 from stef.names import similarity, tokens
@@ -34,6 +36,7 @@ def nearness(asked: Filter, found: Filter, rules: AppRules) -> float:
     return mapped if pinned else max(mapped, own)
 
 
+@lru_cache(maxsize=65536)
 def column_similarity(left: str, right: str) -> float:
     """Similarity of two column names; `opened_at` and `closed_at` share nothing that counts."""
     a, b = event_words(left), event_words(right)
