@@ -51,6 +51,15 @@ def test_a_long_question_is_searched_for_formulas_in_proportion():
     assert _MOST > _seconds(lambda: _understand(question, "SELECT COUNT(*) FROM ferries WHERE region = 'north'"))
 
 
+def test_a_long_expansion_is_searched_for_glosses_in_proportion():
+    """What an explanation explains is looked for from its verb, not from each place of the text."""
+    expansion = "the ferries of the northern harbours " * 400
+    record = QueryRecord(
+        question="How many steel boats are in Oban?", expanded_question=expansion, sql="SELECT name FROM boats"
+    )
+    assert _MOST > _seconds(lambda: understand(record, NO_RULES, Calendar(), KNOWN))
+
+
 def test_a_statement_of_many_tables_is_held_against_a_log_in_proportion():
     """Of hundreds of tables not each two are looked up."""
     learners = Learners()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stef.lexicon import Ending, Kind
 from stef.nl.mentions import value_filter
-from stef.nl.tokens import Reading
+from stef.nl.reading import Reading
 from stef.spec import Filter, Op
 from stef.values import Null
 

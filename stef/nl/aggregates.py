@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 
 from stef.lexicon import Ending, Kind, Role
-from stef.nl.tokens import Form, Reading
+from stef.nl.reading import Reading
+from stef.nl.tokens import Form
 from stef.spec import Aggregation, GroupKey, OrderKey, Projection
 
 _PERCENTILE = re.compile(r"p(\d{2}(?:\.\d+)?)|(\d{2}(?:\.\d+)?)(?:st|nd|rd|th)?", re.IGNORECASE)

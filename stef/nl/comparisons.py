@@ -6,8 +6,9 @@ from decimal import Decimal
 
 from stef.lexicon import Kind, Role
 from stef.nl.numbers import Amount, read_amount
+from stef.nl.reading import Reading
 from stef.nl.times import elapsed
-from stef.nl.tokens import Form, Reading
+from stef.nl.tokens import Form
 from stef.spec import Filter, Op, Scope
 from stef.values import NumberRange, Unknown, Unresolved, Value
 

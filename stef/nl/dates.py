@@ -9,7 +9,8 @@ from decimal import Decimal
 
 from stef.lexicon import Ending, Kind, Role
 from stef.nl.numbers import read_amount
-from stef.nl.tokens import Form, Reading
+from stef.nl.reading import Reading
+from stef.nl.tokens import Form
 from stef.timespan import Calendar, Interval, Unit, day, parse_moment, shift, year
 
 _SLASHED = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})")

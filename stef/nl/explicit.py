@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from stef.lexicon import Kind
-from stef.nl.tokens import MAX_CHARACTERS, Form, Reading
+from stef.nl.reading import Reading
+from stef.nl.tokens import MAX_CHARACTERS, Form
 from stef.spec import Aggregation, Filter, Op, Scope, Span
 from stef.timespan import parse_moment
 from stef.values import Boolean, Many, Null, Number, NumberRange, Text, Value, decimal

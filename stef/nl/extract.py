@@ -15,10 +15,11 @@ from stef.nl.explicit import defined, hinted, written, written_aggregates
 from stef.nl.language import is_foreign
 from stef.nl.mentions import declared, names, quoted
 from stef.nl.ordering import ordering, row_limit
+from stef.nl.reading import Reading
 from stef.nl.shape import grouping, limits
 from stef.nl.states import classes, excluded, guesses, states, valued
 from stef.nl.times import times
-from stef.nl.tokens import Form, Reading
+from stef.nl.tokens import Form
 from stef.spec import Filter, Op, QuerySpec, Source, Span
 from stef.timespan import Calendar, Interval
 from stef.values import Boolean, Many, Number, Text, Unknown, Value, describe, fold

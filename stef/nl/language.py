@@ -5,7 +5,8 @@ from __future__ import annotations
 import unicodedata
 
 from stef.lexicon import Kind
-from stef.nl.tokens import Form, Reading
+from stef.nl.reading import Reading
+from stef.nl.tokens import Form
 
 # More words than these say nothing new.
 _MOST = 200

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from stef.lexicon import Ending, Kind, Phrase, Role
-from stef.nl.tokens import Form, Reading
+from stef.nl.reading import Reading
+from stef.nl.tokens import Form
 from stef.spec import Filter, Op, Scope
 from stef.values import Many, Text, Value, fold
 

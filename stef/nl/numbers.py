@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from stef.lexicon import Kind
-from stef.nl.tokens import Form, Reading
+from stef.nl.reading import Reading
+from stef.nl.tokens import Form
 from stef.values import Number, decimal
 
 _GROUPS = re.compile(r"-?\d{1,3}(?:[.,]\d{3})+")

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from stef.lexicon import Ending, Kind, Role
 from stef.nl.aggregates import asks_value
+from stef.nl.reading import Reading
 from stef.nl.shape import MOST_KEYS, direction, ends_list, per_group
-from stef.nl.tokens import Form, Reading
+from stef.nl.tokens import Form
 from stef.spec import Direction, Limit, OrderKey
 
 _DIRECTIONS = {"asc": Direction.ASC, "desc": Direction.DESC}

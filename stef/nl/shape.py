@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from stef.lexicon import Ending, Kind, Role
 from stef.nl.numbers import read_amount
-from stef.nl.tokens import Form, Mark, Reading
+from stef.nl.reading import Mark, Reading
+from stef.nl.tokens import Form
 from stef.spec import GroupKey, Limit
 
 MOST_KEYS = 6

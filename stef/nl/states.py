@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from stef.lexicon import Ending, Kind, Role
 from stef.nl.mentions import negated, value_filter
+from stef.nl.reading import Reading
 from stef.nl.times import overdue
-from stef.nl.tokens import Form, Reading
+from stef.nl.tokens import Form
 from stef.spec import Filter, Op
 from stef.values import Many, Text
 

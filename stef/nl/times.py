@@ -8,7 +8,8 @@ from itertools import pairwise
 from stef.lexicon import Ending, Kind, Role
 from stef.nl.dates import When, ago, is_season, read_when, year_at
 from stef.nl.numbers import read_amount
-from stef.nl.tokens import Form, Reading
+from stef.nl.reading import Reading
+from stef.nl.tokens import Form
 from stef.spec import Filter, Op, Scope
 from stef.timespan import Interval, Unit
 from stef.values import Many, Text, Unknown, Unresolved, Value

@@ -64,7 +64,8 @@ class Detector:
         return best if best is not None and known[best] else None
 
     def _weight(self, book: Phrasebook, text: str) -> int:
-        return _known(book, text) and _known(book, text) + 2 * sum(letter in book.marks for letter in text)
+        known = _known(book, text)
+        return known and known + 2 * sum(letter in book.marks for letter in text)
 
     def _scripts(self, text: str) -> list[str]:
         """The scripts of letters that are not Latin, once for each letter."""

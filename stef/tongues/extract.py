@@ -7,7 +7,7 @@ from dataclasses import replace
 from stef.apprules import NO_RULES, AppRules
 from stef.lexicon import Lexicon
 from stef.nl.explicit import written, written_aggregates
-from stef.nl.tokens import Reading
+from stef.nl.reading import Reading
 from stef.phrasebook import Mask, Phrasebook, Section
 from stef.spec import Filter, QuerySpec, Source
 from stef.timespan import Calendar
