@@ -28,7 +28,7 @@ def _conditions(tree: exp.Expr) -> list[exp.Expr]:
     """What WHERE and HAVING join by AND."""
     found: list[exp.Expr] = []
     for clause in tree.find_all(exp.Where, exp.Having):
-        found += clause.this.flatten() if isinstance(clause.this, exp.And) else [clause.this]
+        found += clause.this.flatten(unnest=False) if isinstance(clause.this, exp.And) else [clause.this]
     return found
 
 

@@ -93,6 +93,8 @@ def main() -> None:
     )
     for low, high in ((0, _STEPS[-1]), *pairwise(_STEPS)):
         here = np.flatnonzero((counts >= low) & (counts < high))
+        if not len(here):
+            continue
         chosen_items = [items[place] for place in here]
         shown = []
         for scores in (texts, streamed, twice):

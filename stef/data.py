@@ -134,6 +134,7 @@ def weights() -> Weights:
         name=content["name"],
         digest=digest.hexdigest()[:16],
         terms=MappingProxyType(content["terms"]),
+        kept=frozenset(content["kept"]),
         thresholds=MappingProxyType(content["thresholds"]),
         texts=forest(json.loads(texts)),
         log=forest(json.loads(log)),

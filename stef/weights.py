@@ -16,6 +16,7 @@ class Weights:
         name: Version, for provenance.
         digest: Of the content.
         terms: Signal → log-odds for each unit of it, before a forest's `linear` scales them.
+        kept: Signals that labelled data hardly show, whose log-odds count in full in every forest.
         thresholds: Verdict → least `p_offline` for it.
         texts: What is added by the texts alone; used while the log is new.
         log: What is added by the texts and what the log has shown.
@@ -27,3 +28,8 @@ class Weights:
     thresholds: Mapping[str, float]
     texts: Forest
     log: Forest
+    kept: frozenset[str] = frozenset()
+
+    def plain(self, name: str, forest: Forest) -> float:
+        """Log-odds that one unit of a signal has beside a forest."""
+        return self.terms[name] * (1.0 if name in self.kept else forest.linear)

@@ -43,10 +43,18 @@ def test_a_statement_has_the_features_of_its_case(case):
 def test_p_offline_is_the_weighed_sum_of_the_features(case):
     """The probability follows from the features, the plain weights and the trees alone, by the formula of the card."""
     found, model = judged(case).evidence, KNOWN.weights.texts
-    plain = sum(KNOWN.weights.terms.get(name, 0.0) * value for name, value in found.features.items())
+    terms = {name: value for name, value in found.features.items() if name in KNOWN.weights.terms}
+    plain = sum(KNOWN.weights.plain(name, model) * value for name, value in terms.items())
     grown, _ = model.weigh(found.features)
-    odds = model.intercept + model.slope * (model.linear * plain + grown)
+    odds = model.intercept + model.slope * (plain + grown)
     assert math.isclose(1 / (1 + math.exp(-odds)), found.p_offline, abs_tol=1e-4)
+
+
+def test_what_labelled_data_hardly_show_keeps_its_weight_in_full():
+    """A forest scales the plain weights that it can replace, and no other."""
+    weights, halved = KNOWN.weights, replace(KNOWN.weights.texts, linear=0.5)
+    assert weights.terms["missing"] / 2 == weights.plain("missing", halved)
+    assert weights.terms["against_rules"] == weights.plain("against_rules", halved)
 
 
 @pytest.mark.parametrize("case", load("evidence"))

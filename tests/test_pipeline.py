@@ -61,14 +61,14 @@ RIGHT = {
 def test_a_right_record_is_scored_with_all_its_parts(pipeline):
     """What has every condition and nothing else gets all points, held down by γ, and every part is on the result."""
     found = run(pipeline, RIGHT)
-    assert (Outcome.SCORED, 50, Category.FULL, Verdict.CORRECT) == (
+    assert (Outcome.SCORED, 80, Category.FULL, Verdict.CORRECT) == (
         found.outcome,
         found.phi,
         found.alignment.category,
         found.judge.verdict,
     )
     assert found.p_correct == found.p_offline
-    assert (5, 5, 0, 0.5) == (found.score.filters, found.score.verdict, found.score.delta, found.score.multiplier)
+    assert (5, 5, 0, 0.8) == (found.score.filters, found.score.verdict, found.score.delta, found.score.multiplier)
     assert found.spec.sql is not None
     assert found.event_key == "a1"
 

@@ -102,7 +102,7 @@ def gather(facts: Facts, weights: Weights) -> Evidence:
     features = {**_summed(signals), **measured(facts), **shown.features}
     grown, parts = forest.weigh(features)
     for name in features.keys() & weights.terms.keys():
-        plain = forest.linear * weights.terms[name] * features[name]
+        plain = weights.plain(name, forest) * features[name]
         grown, parts[name] = grown + plain, parts.get(name, 0.0) + plain
     return Evidence(
         p_offline=_probability(forest.intercept + forest.slope * grown),
