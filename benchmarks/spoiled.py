@@ -84,11 +84,7 @@ def other_aggregate(tree: exp.Expr, dice: random.Random) -> bool:
 
 def ungrouped(tree: exp.Expr, _dice: random.Random) -> bool:
     """Leave the grouping out."""
-    group = tree.find(exp.Group)
-    if group is None:
-        return False
-    group.pop()
-    return True
+    return _without(tree, exp.Group)
 
 
 def other_order(tree: exp.Expr, dice: random.Random) -> bool:
@@ -103,10 +99,15 @@ def other_order(tree: exp.Expr, dice: random.Random) -> bool:
 
 def without_a_limit(tree: exp.Expr, _dice: random.Random) -> bool:
     """Give all rows."""
-    limit = tree.find(exp.Limit)
-    if limit is None:
+    return _without(tree, exp.Limit)
+
+
+def _without(tree: exp.Expr, kind: type[exp.Expr]) -> bool:
+    """Leave the first clause of a kind out."""
+    clause = tree.find(kind)
+    if clause is None:
         return False
-    limit.pop()
+    clause.pop()
     return True
 
 

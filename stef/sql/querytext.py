@@ -17,7 +17,7 @@ def has_only(node: exp.Expr, *names: str) -> bool:
     return all(name in names or not value for name, value in node.args.items())
 
 
-def joined(parts: Iterable[object], write: Write, depth: int, between: str = ", ") -> str | None:
+def texts_of(parts: Iterable[object], write: Write, depth: int) -> list[str] | None:
     """The texts of some parts; None when one of them is not plain."""
     texts: list[str] = []
     for part in parts:
@@ -25,7 +25,13 @@ def joined(parts: Iterable[object], write: Write, depth: int, between: str = ", 
         if text is None:
             return None
         texts.append(text)
-    return between.join(texts)
+    return texts
+
+
+def joined(parts: Iterable[object], write: Write, depth: int, between: str = ", ") -> str | None:
+    """The same as one text."""
+    texts = texts_of(parts, write, depth)
+    return None if texts is None else between.join(texts)
 
 
 def select(node: exp.Expr, write: Write, depth: int) -> str | None:

@@ -54,13 +54,8 @@ def simple(node: object, depth: int = 0) -> str | None:
 
 def _filled(template: str, depth: int, *parts: object) -> str | None:
     """A template with the texts of its parts; None when one of them is not plain."""
-    texts: list[str] = []
-    for part in parts:
-        text = simple(part, depth)
-        if text is None:
-            return None
-        texts.append(text)
-    return template.format(*texts)
+    texts = querytext.texts_of(parts, simple, depth)
+    return None if texts is None else template.format(*texts)
 
 
 def _column(node: exp.Expr, depth: int) -> str | None:
