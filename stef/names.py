@@ -45,7 +45,7 @@ def _tokens(name: str) -> tuple[str, ...]:
     return tuple(map(_part, _PARTS.findall(bare)))
 
 
-_short_tokens = lru_cache(maxsize=65536)(_tokens)
+_short_tokens = lru_cache(maxsize=4096)(_tokens)
 # The texts of one record, which several steps look at.
 _text_tokens = lru_cache(maxsize=64)(_tokens)
 
@@ -59,17 +59,17 @@ def _stems(name: str) -> frozenset[str]:
     return frozenset(map(stem, tokens(name)))
 
 
-_short_stems = lru_cache(maxsize=65536)(_stems)
+_short_stems = lru_cache(maxsize=4096)(_stems)
 _text_stems = lru_cache(maxsize=64)(_stems)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def _part(part: str) -> str:
     word = fold(part)
     return _ABBREVIATIONS.get(word, singular(word))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def singular(word: str) -> str:
     """Fold an English plural (`cities` → `city`, `boxes` → `box`, `orders` → `order`); others stay."""
     if len(word) < 4 or not word.isascii() or word.endswith(("ss", "us", "is")):
@@ -81,7 +81,7 @@ def singular(word: str) -> str:
     return word.removesuffix("s")
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """A crude stem for matching word families (`signed` ~ `signing` ~ `signs`); not a dictionary form."""
     word = singular(fold(word))
@@ -94,7 +94,7 @@ def stem(word: str) -> str:
     return bare[:-1] + "i" if bare.endswith("y") else bare
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def similarity(left: str, right: str) -> float:
     """How far two names speak of the same thing: 1.0 the same parts, 0.0 none shared.
 

@@ -227,4 +227,4 @@ def _moment(text: str) -> Moment | None:
     return Moment(start, precision)
 
 
-_short_moment = lru_cache(maxsize=16384)(_moment)
+_short_moment = lru_cache(maxsize=4096)(_moment)

@@ -116,7 +116,7 @@ def _folded(text: str) -> str:
     return _SPACE.sub(" ", unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()).strip()
 
 
-_short_folded = lru_cache(maxsize=65536)(_folded)
+_short_folded = lru_cache(maxsize=4096)(_folded)
 
 
 def strip_accents(text: str) -> str:
@@ -210,7 +210,7 @@ def _same_texts(left: str, right: str) -> bool:
     return left == right or fold(left) == fold(right) or _same_scalar(Text(left), Text(right))
 
 
-_short_same = lru_cache(maxsize=32768)(_same_texts)
+_short_same = lru_cache(maxsize=4096)(_same_texts)
 
 
 def _also(value: Value, word: str) -> bool:
@@ -242,13 +242,13 @@ def _scalars(value: Value) -> _Scalars:
             return as_number(value), as_boolean(value), as_interval(value)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def _text_scalars(raw: str) -> _Scalars:
     value = Text(raw)
     return as_number(value), as_boolean(value), as_interval(value)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def _number_scalars(number: Decimal) -> _Scalars:
     value = Number(number)
     return number, as_boolean(value), as_interval(value)

@@ -92,7 +92,7 @@ def word_stems(question: str) -> frozenset[str]:
     return frozenset(found for word in tokens(question) if len(found := stem(word)) > 1)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def mark(text: str, key: str) -> str:
     """A keyed hash, 16 hexadecimal digits."""
     secret = blake2b(key.encode(), digest_size=32).digest()

@@ -85,7 +85,7 @@ def answers(word: str, given: frozenset[str]) -> bool:
     return len(word) >= _SHARED_START and any(_relates(word, other) for other in given)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def _relates(word: str, other: str) -> bool:
     if len(other) < _SHARED_START:
         return False

@@ -36,7 +36,7 @@ def nearness(asked: Filter, found: Filter, rules: AppRules) -> float:
     return mapped if pinned else max(mapped, own)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def column_similarity(left: str, right: str) -> float:
     """Similarity of two column names; `opened_at` and `closed_at` share nothing that counts."""
     a, b = event_words(left), event_words(right)

@@ -86,7 +86,7 @@ NO_NOUN = frozenset({Kind.FUNCTION, Kind.VERB, Kind.PREPOSITION, Kind.BE, Kind.N
 
 _FORMS = {form.value: form for form in Form}
 _WORDS = ("plain", "word")
-_MOST_WORDS = 16384
+_MOST_WORDS = 4096
 _Pieces = tuple[tuple[Token, int, int], ...]
 
 

@@ -85,7 +85,7 @@ class Target:
     expression: bool = False
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def plain(column: str, table: str = "") -> Target:
     """A bare column; the same few are met again and again."""
     return Target(column=column, table=table)

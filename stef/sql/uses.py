@@ -97,7 +97,7 @@ class _Noting:
             self.seen.uses[found.table, found.column, role] = None
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def use(table: str, column: str, role: Role) -> ColumnUse:
     """One use of a column; the same few are met again and again."""
     return ColumnUse(table, column, role)
