@@ -8,8 +8,8 @@ LABELLED: JSON lines (also .gz) with question, evidence, sql, dialect and db.
 For every record the stages and the plain `sqlglot.parse_one` run one after the other, in several passes, on one core;
 times are those of the thread, so that other processes do not count. A record's ratio is taken of its medians over the
 passes, and the table shows the median record. Nothing is remembered between the passes. Where sqlglot is compiled, all
-is measured against the compiled parser first, then once more with both as plain Python. The last line is the ratio
-of everything to the parser in plain Python.
+is measured with it and without it in one run, both times as multiples of the parser in plain Python. The last line is
+the ratio of everything to that parser, without anything compiled.
 
 With `--memory` so many messages go through the whole pipeline, most of them repeated; it prints what the process holds.
 """
@@ -24,6 +24,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -107,9 +108,8 @@ def timed(records: list[QueryRecord], runs: Stages, passes: int) -> dict[str, li
     return {name: [median(found) for found in rows] for name, rows in seconds.items()}
 
 
-def show(found: dict[str, list[float]]) -> float:
-    """Print the table; the ratio of everything."""
-    base = found[_PARSE]
+def show(found: dict[str, list[float]], base: list[float]) -> float:
+    """Print the table of seconds and of multiples of a base, record by record; the ratio of everything."""
     ratios = {name: median(a / b for a, b in zip(rows, base, strict=True)) for name, rows in found.items()}
     print(f"{'':26} {'median ms':>10} {'mean ms':>10} {'ratio':>8}")
     for name, rows in found.items():
@@ -176,6 +176,16 @@ def is_compiled() -> bool:
     return not str(sys.modules["sqlglot.parser"].__file__).endswith(".py")
 
 
+def plainly() -> tuple[str, list[float]]:
+    """What this script prints with nothing compiled, and the seconds that each record takes to parse then."""
+    script = Path(__file__)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "parsing.json")
+        command = [sys.executable, script.with_name("uncompiled.py"), script, *sys.argv[1:], "--parsing", file]
+        shown = subprocess.run(command, check=True, capture_output=True, text=True)
+        return shown.stdout.rstrip(), json.loads(file.read_text())
+
+
 def main() -> None:
     """Print the table, or what the process holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -184,6 +194,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--memory", type=int, metavar="RECORDS")
     parser.add_argument("--new", type=float, default=0.02, help="share of records that were not seen before")
+    parser.add_argument("--parsing", metavar="FILE", help="write here how long each record took to parse")
     given = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -193,16 +204,15 @@ def main() -> None:
     if given.memory:
         memory(records, full, given.memory, given.new)
         return
+    uncompiled, base = plainly() if is_compiled() else ("", [])
     print(f"{len(records)} records, sqlglot {'compiled' if is_compiled() else 'in plain Python'}")
-    ratio = show(timed(records, stages(plain, full), given.passes))
+    found = timed(records, stages(plain, full), given.passes)
+    ratio = show(found, base or found[_PARSE])
     whole, known = repeated(records, full)
     print(f"repeated records: {known:.0f} a second, {whole:.0f} with the decoding of the message")
-    if is_compiled():
-        script = Path(__file__)
-        sys.stdout.flush()
-        subprocess.run([sys.executable, script.with_name("uncompiled.py"), script, *sys.argv[1:]], check=True)
-    else:
-        print(f"ratio {ratio:.2f}")
+    if given.parsing:
+        Path(given.parsing).write_text(json.dumps(found[_PARSE]))
+    print(uncompiled or f"ratio {ratio:.2f}")
 
 
 if __name__ == "__main__":
