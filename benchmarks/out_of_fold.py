@@ -6,11 +6,11 @@
 LABELLED: JSON lines (also .gz) with question, evidence, sql, dialect, label, source, db, group.
 
 For each model (`texts`, `log`) and way of folding a file `<model>.<by>.jsonl` of results as `stef score --json` names
-their parts: event_id, outcome, phi, p_correct, judge.verdict; and `<model>.<by>.no-evidence.jsonl` of the same models
-on questions without their hints. The catalogue is counted from all statements, a record's own question never for
-itself.
+their parts: event_id, outcome, phi (of the profile stef-1), p_correct, judge.verdict; and
+`<model>.<by>.no-evidence.jsonl` of the same models on questions without their hints. The catalogue is counted from all
+statements, a record's own question never for itself.
 
-Printed: figures of p and of Φ, and how often each verdict is right.
+Printed: figures of p and of Φ in each score profile, and how often each verdict is right.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from stef.judge.caps import capped
 from stef.judge.case import JudgeCase
 from stef.judge.offline import OfflineJudge
 from stef.result import Verdict
-from stef.score import score
+from stef.score import PROFILES, score
 from stef.timespan import Calendar
 from stef.understand import Knowledge, understand
 
@@ -99,12 +99,13 @@ def like(scores: Score, labels: np.ndarray, parts: np.ndarray, theirs: Score, th
     return found
 
 
-def judged(case: JudgeCase, p: float) -> tuple[int, Verdict]:
-    """Φ and verdict of a case whose probability is another one."""
+def judged(case: JudgeCase, p: float) -> tuple[tuple[int, ...], Verdict]:
+    """Φ in every score profile, and the verdict, of a case whose probability is another one."""
     case = replace(case, evidence=replace(case.evidence, p_offline=p))
     judge = OfflineJudge(data.weights())
     given = capped(judge.verdict(case), case, judge.verdict(case))
-    return score(case.alignment, given.verdict, given.confidence).phi, given.verdict
+    phis = (score(case.alignment, given.verdict, given.confidence, profile).phi for profile in PROFILES)
+    return tuple(phis), given.verdict
 
 
 def write(path: Path, labelled: Items, made: Table, known: Cases, p: Score) -> None:
@@ -116,13 +117,13 @@ def write(path: Path, labelled: Items, made: Table, known: Cases, p: Score) -> N
             name = item["id"]
             row: dict[str, object] = {"event_id": name, "outcome": "scored" if name in results else "skipped"}
             if name in results:
-                phi, verdict = results[name]
-                row |= {"phi": phi, "p_correct": chances[name], "judge": {"verdict": verdict.value}}
+                phis, verdict = results[name]
+                row |= {"phi": phis[0], "p_correct": chances[name], "judge": {"verdict": verdict.value}}
             file.write(json.dumps(row) + "\n")
-    phis = np.array([results[item["id"]][0] for item in made.items])
-    for name, scores in (("p", p), ("phi", phis)):
+    phis = np.array([results[item["id"]][0] for item in made.items]).T
+    for name, scores in (("p", p), *zip(PROFILES, phis, strict=True)):
         shown = "  ".join(f"{figure} {value:.3f}" for figure, value in figures(made.items, made.labels, scores).items())
-        print(f"{path.name:32} {name:4} {shown}" + (f"  ece {ece(p, made.labels):.3f}" if name == "p" else ""))
+        print(f"{path.name:32} {name:6} {shown}" + (f"  ece {ece(p, made.labels):.3f}" if name == "p" else ""))
     counts = Counter((results[item["id"]][1], item["label"]) for item in made.items)
     shares = (
         f"{verdict.value} {counts[verdict, 1]} of {counts[verdict, 1] + counts[verdict, 0]}" for verdict in Verdict

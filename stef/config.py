@@ -50,6 +50,12 @@ SETTINGS: tuple[Setting, ...] = tuple(
         ("prompts", "prompts", "Folder of prompt files.", {}),
         ("prompt", "judge", "Name of the prompt that the model judges with.", {}),
         ("calibration", "", "File that stef calibrate wrote: fits p_offline to labels of your own.", {}),
+        (
+            "score_profile",
+            "stef-1",
+            "How Φ is made: the paper's way, or stef-2, where no answer gains by being surely wrong.",
+            {"choices": ("stef-1", "stef-2")},
+        ),
         ("judge", "offline", "Who judges.", {"choices": ("offline", "llm")}),
         ("model", "", "Model that judges, as litellm names it, such as openai/gpt-5-mini.", {}),
         ("api_base", "", "Address of an OpenAI-compatible endpoint, when it is not the provider's own.", {}),
@@ -107,6 +113,7 @@ class Settings:
     prompts: str
     prompt: str
     calibration: str
+    score_profile: str
     judge: str
     model: str
     api_base: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
@@ -39,9 +38,8 @@ from stef.result import (
     Outcome,
     Provenance,
     Reason,
-    Verdict,
 )
-from stef.score import PROFILE, score
+from stef.score import PROFILE, combined, score
 from stef.seen import Seen, content_key, found_in, look
 from stef.spec import QuerySpec, Source
 from stef.timespan import Calendar
@@ -93,6 +91,7 @@ class Pipeline:
         mapping: Field mapping of the consumer's file.
         known: Says which records have an answer already, so that a second delivery is not judged again.
         remembered: Most records whose result is kept for others with the same texts; 0 keeps none.
+        profile: Score profile.
     """
 
     def __init__(
@@ -104,9 +103,10 @@ class Pipeline:
         mapping: FieldMapping | None = None,
         known: Known | None = None,
         remembered: int = REMEMBERED,
+        profile: str = PROFILE,
     ) -> None:
         self.rulebook, self.knowledge, self.judge = rulebook, knowledge, judge
-        self.mapping, self.known = mapping, known
+        self.mapping, self.known, self.profile = mapping, known, profile
         self.offline = OfflineJudge(knowledge.weights)
         self._seen: Recent[bytes, Seen] = Recent(remembered)
         self._identities: Recent[Hashable, tuple[Provenance, str]] = Recent(64)
@@ -114,8 +114,15 @@ class Pipeline:
     def pinned(self, catalogues: Epoch | None) -> Pipeline:
         """The same with what a log has shown."""
         knowledge = replace(self.knowledge, catalogues=catalogues)
-        size = self._seen.size
-        return Pipeline(self.rulebook, knowledge, self.judge, mapping=self.mapping, known=self.known, remembered=size)
+        return Pipeline(
+            self.rulebook,
+            knowledge,
+            self.judge,
+            mapping=self.mapping,
+            known=self.known,
+            remembered=self._seen.size,
+            profile=self.profile,
+        )
 
     async def evaluate(self, message: Message) -> tuple[Evaluation | RecordError, ...]:
         """Evaluate every record of a message; members of it that are no records come as errors.
@@ -207,7 +214,7 @@ class Pipeline:
     def _named(self, rules: AppRules) -> tuple[Provenance, str]:
         weights, trust = self.knowledge.weights, self.rulebook.trust_inline
         judge = (self.judge.kind.value, self.judge.identity)
-        decides = [PROFILE, SEMANTICS_VERSION, rules.digest, judge, weights.digest, trust]
+        decides = [self.profile, SEMANTICS_VERSION, rules.digest, judge, weights.digest, trust]
         pinned = self.knowledge.catalogues
         calibration = self.knowledge.calibration
         if calibration.digest:
@@ -219,7 +226,7 @@ class Pipeline:
         provenance = Provenance(
             stef=__version__,
             semantics=SEMANTICS_VERSION,
-            score_profile=PROFILE,
+            score_profile=self.profile,
             sqlglot=_SQLGLOT,
             weights=named(weights),
             rules=f"{rules.name}@{rules.digest}" if rules.digest else "",
@@ -299,7 +306,7 @@ def _case(
 
 def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evaluation:
     """Put the score on an evaluation."""
-    points = score(case.alignment, judgement.verdict, judgement.confidence)
+    points = score(case.alignment, judgement.verdict, judgement.confidence, so_far.provenance.score_profile)
     return replace(
         so_far,
         outcome=Outcome.SCORED,
@@ -321,21 +328,6 @@ def p_correct(case: JudgeCase, judgement: Judgement) -> float:
     """The evidence and the verdict together; a model that may have been talked to only lowers it."""
     both = combined(case.evidence.p_offline, judgement)
     return min(both, case.evidence.p_offline) if is_suspected(case) else both
-
-
-def combined(p_offline: float, judgement: Judgement) -> float:
-    """`p_correct`: p_offline, averaged in log-odds with a model's verdict where one gave it."""
-    if judgement.kind is JudgeKind.OFFLINE:
-        return p_offline
-    right = judgement.verdict in {Verdict.CORRECT, Verdict.LIKELY_CORRECT}
-    said = judgement.confidence if right else 1.0 - judgement.confidence
-    mean = (_log_odds(p_offline) + _log_odds(said)) / 2
-    return round(1 / (1 + math.exp(-mean)), 4)
-
-
-def _log_odds(p: float) -> float:
-    p = min(max(p, 0.001), 0.999)
-    return math.log(p / (1 - p))
 
 
 def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Known | None = None) -> Pipeline:
@@ -361,7 +353,7 @@ def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Kno
         max_sql_bytes=settings.max_sql_bytes,
     )
     judge = make_judge(settings, weights)
-    return Pipeline(rulebook, knowledge, judge, mapping=mapping, known=known)
+    return Pipeline(rulebook, knowledge, judge, mapping=mapping, known=known, profile=settings.score_profile)
 
 
 def remembering(read_question: ReadQuestion, size: int = 4096) -> ReadQuestion:

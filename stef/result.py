@@ -183,13 +183,14 @@ class Verdict(StrEnum):
     INCORRECT = "INCORRECT"
 
     @property
+    def affirms(self) -> bool:
+        """Whether it says that the SQL answers the question."""
+        return self in {Verdict.CORRECT, Verdict.LIKELY_CORRECT}
+
+    @property
     def rank(self) -> int:
         """0 for CORRECT up to 3 for INCORRECT."""
         return list(Verdict).index(self)
-
-    def at_most(self, cap: Verdict) -> Verdict:
-        """The worse of the two."""
-        return self if self.rank >= cap.rank else cap
 
 
 class JudgeKind(StrEnum):

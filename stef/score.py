@@ -1,15 +1,19 @@
-"""Φ and its parts.
+"""Φ and its parts, and the probability beside it.
 
-Source: STEF paper (arXiv 2604.28049). The points come from a digest of the paper: they are one named profile.
+Source: STEF paper (arXiv 2604.28049). The points come from a digest of the paper: they are one named profile, `stef-1`.
+Its Γ rises with the certainty of a verdict, also of one that says the answer is wrong, so that the surer a fault, the
+higher Φ. `stef-2` differs in this alone: its Γ rises with the certainty that the answer is right.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from stef.result import Alignment, Band, Category, Confidence, Phi, Score, Verdict
+from stef.result import Alignment, Band, Category, Confidence, JudgeKind, Judgement, Phi, Score, Verdict
 
 PROFILE = "stef-1"
+PROFILES = (PROFILE, "stef-2")
 FILTER_POINTS: Mapping[Category, int] = {
     Category.FULL: 5,
     Category.FULL_WITH_EXTRAS: 4,
@@ -31,12 +35,17 @@ def multiplier(confidence: Confidence) -> float:
     return next(value for least, value in _MULTIPLIERS if confidence >= least)
 
 
+def reliance(verdict: Verdict, confidence: Confidence, profile: str) -> Confidence:
+    """What Γ goes by, 0 to 1: γ; in `stef-2` γ of a verdict that affirms, and 1 - γ of one that does not."""
+    return confidence if profile == PROFILE or verdict.affirms else 1.0 - confidence
+
+
 def band(phi: Phi) -> Band:
     """Φ in words."""
     return next(name for least, name in _BANDS if phi >= least)
 
 
-def score(alignment: Alignment, verdict: Verdict, confidence: Confidence) -> Score:
+def score(alignment: Alignment, verdict: Verdict, confidence: Confidence, profile: str = PROFILE) -> Score:
     """Φ = min(10, filters + verdict + δ) × 10 × Γ.
 
     δ is 1 when R_app confirms that every extra filter is benign.
@@ -45,9 +54,25 @@ def score(alignment: Alignment, verdict: Verdict, confidence: Confidence) -> Sco
         alignment: Category and whether the extras are benign.
         verdict: After the caps.
         confidence: γ, 0 to 1.
+        profile: One of `PROFILES`.
     """
     filters, points = FILTER_POINTS[alignment.category], VERDICT_POINTS[verdict]
     delta = 1 if alignment.category is Category.FULL_WITH_EXTRAS and alignment.benign else 0
-    gamma = multiplier(confidence)
+    gamma = multiplier(reliance(verdict, confidence, profile))
     phi = round(min(10, filters + points + delta) * 10 * gamma)
     return Score(phi=phi, band=band(phi), filters=filters, verdict=points, delta=delta, multiplier=gamma)
+
+
+def combined(p_offline: float, judgement: Judgement) -> float:
+    """`p_correct`: p_offline, averaged in log-odds with a model's verdict where one gave it."""
+    if judgement.kind is JudgeKind.OFFLINE:
+        return p_offline
+    right = judgement.verdict.affirms
+    said = judgement.confidence if right else 1.0 - judgement.confidence
+    mean = (_log_odds(p_offline) + _log_odds(said)) / 2
+    return round(1 / (1 + math.exp(-mean)), 4)
+
+
+def _log_odds(p: float) -> float:
+    p = min(max(p, 0.001), 0.999)
+    return math.log(p / (1 - p))

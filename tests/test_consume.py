@@ -72,6 +72,7 @@ def test_settings_of_a_file(write):
         FILE
         + """
 rules: {folder: r, app: sales, trust_inline: false}
+score_profile: stef-2
 judge: {kind: llm, model: m, timeout: 5, retries: 1, on_outage: failed}
 limits: {concurrency: 3}
 sinks:
@@ -81,6 +82,7 @@ sinks:
     )
     settings = resolve({"model": "flag"}, {"STEF_RULES": "env"}, consumer.settings())
     found = (settings.rules, settings.app, settings.trust_inline_rules, settings.judge, settings.model)
+    assert settings.score_profile == "stef-2"
     assert ("env", "sales", False, "llm", "flag") == found
     assert (5.0, 1, "failed", 3) == (
         settings.judge_timeout,

@@ -16,6 +16,7 @@ from stef.judge.offline import OfflineJudge
 from stef.pipeline import Pipeline, build, calendar_of
 from stef.record import Message, QueryRecord
 from stef.result import Category, Evaluation, JudgeKind, Judgement, Outcome, Reason, Verdict, from_json, to_json
+from stef.score import PROFILES
 
 RULES = {
     "shop": {
@@ -56,6 +57,17 @@ RIGHT = {
     "question": "How many parcels were returned in Lisbon in 2024?",
     "sql": "SELECT COUNT(*) FROM parcels WHERE city = 'Lisbon' AND status = 'returned' AND shipped_year = 2024",
 }
+
+
+def test_the_score_profile_is_named_and_decides_phi(folder):
+    """Another profile is another scoring configuration, also when pinned; Γ of a surely wrong answer falls."""
+    wrong = {**RIGHT, "sql": "SELECT name FROM couriers WHERE city = 'Porto'"}
+    first, second = (build(resolve({"rules": str(folder), "score_profile": name})).pinned(None) for name in PROFILES)
+    one, other = run(first, wrong), run(second, wrong)
+    assert PROFILES == (one.provenance.score_profile, other.provenance.score_profile)
+    assert one.scoring_config != other.scoring_config
+    assert (one.judge, one.p_offline) == (other.judge, other.p_offline)
+    assert one.score.multiplier > other.score.multiplier == 0.5
 
 
 def test_a_right_record_is_scored_with_all_its_parts(pipeline):

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stef.config import SETTINGS
 from stef.result import Alignment, Band, Category, Verdict
-from stef.score import FILTER_POINTS, VERDICT_POINTS, band, multiplier, score
+from stef.score import FILTER_POINTS, PROFILE, PROFILES, VERDICT_POINTS, band, multiplier, score
 
 ALIGNMENTS = [Alignment(category=category) for category in Category]
 ALIGNMENTS.append(Alignment(category=Category.FULL_WITH_EXTRAS, benign=True))
@@ -81,6 +82,36 @@ def test_phi_rises_with_gamma(alignment, verdict, one, other):
     """A surer verdict never gives a lower Φ."""
     low, high = sorted((one, other))
     assert score(alignment, verdict, low).phi <= score(alignment, verdict, high).phi
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gamma", "phi"),
+    [
+        (Verdict.CORRECT, 0.9, 100),
+        (Verdict.LIKELY_CORRECT, 0.7, 64),
+        (Verdict.POTENTIALLY_INCORRECT, 0.9, 35),
+        (Verdict.POTENTIALLY_INCORRECT, 0.3, 56),
+        (Verdict.INCORRECT, 0.6, 25),
+        (Verdict.INCORRECT, 0.95, 25),
+    ],
+)
+def test_in_the_second_profile_the_multiplier_goes_by_how_right_the_answer_is(verdict, gamma, phi):
+    """Γ of a verdict that does not affirm goes by 1 - γ; all else is as in the first profile."""
+    assert phi == score(Alignment(category=Category.FULL), verdict, gamma, "stef-2").phi
+
+
+@FEW
+@given(st.sampled_from(ALIGNMENTS), st.sampled_from(list(Verdict)), st.floats(0, 1), st.floats(0, 1))
+def test_in_the_second_profile_nothing_gains_by_being_surely_wrong(alignment, verdict, one, other):
+    """A surer "wrong" never gives a higher Φ, and a surer "right" never a lower one."""
+    low, high = sorted((one, other), reverse=not verdict.affirms)
+    assert score(alignment, verdict, low, "stef-2").phi <= score(alignment, verdict, high, "stef-2").phi
+
+
+def test_the_profiles_are_those_that_can_be_set():
+    """The table of settings names them all, the paper's first."""
+    row = next(row for row in SETTINGS if row.name == "score_profile")
+    assert (PROFILES, PROFILE) == (row.choices, row.default)
 
 
 @FEW

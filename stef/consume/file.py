@@ -164,6 +164,7 @@ class Consumer(_Strict):
     rules: RulesIn = RulesIn()
     judge: JudgeIn = JudgeIn()
     catalogue: CatalogueIn = CatalogueIn()
+    score_profile: str | None = Field(default=None, description="stef-1 or stef-2.")
     sinks: list[Output] = [StoreOut(kind="store")]
     dead_letters: DeadLettersOut = DeadLettersOut()
     limits: LimitsIn = LimitsIn()
@@ -184,6 +185,7 @@ class Consumer(_Strict):
             "app": self.rules.app,
             "trust_inline_rules": self.rules.trust_inline,
             "catalogue": self.catalogue.use,
+            "score_profile": self.score_profile,
             "catalogue_days": self.catalogue.days,
             "concurrency": self.limits.concurrency,
             **judge,

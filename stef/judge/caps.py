@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from stef.finding import FindingCode
 from stef.judge.case import JudgeCase
-from stef.judge.offline import RIGHT
 from stef.result import FAULTS, Category, FilterEvidence, Judgement, Match, Verdict
 
 # A finding of this certainty counts as sure.
@@ -128,6 +127,6 @@ def _confidence(before: Judgement, highest: Verdict, certainty: float) -> float:
 
     A fact that leaves "probably right" makes nothing surer. One that makes a wrong verdict worse adds its certainty.
     """
-    if highest in RIGHT:
+    if highest.affirms:
         return before.confidence
-    return certainty if before.verdict in RIGHT else max(before.confidence, certainty)
+    return certainty if before.verdict.affirms else max(before.confidence, certainty)

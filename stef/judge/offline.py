@@ -6,9 +6,6 @@ from stef.judge.case import JudgeCase
 from stef.result import JudgeKind, Judgement, Verdict
 from stef.weights import Weights
 
-# The verdicts that say the SQL answers the question.
-RIGHT = frozenset({Verdict.CORRECT, Verdict.LIKELY_CORRECT})
-
 
 class OfflineJudge:
     """Turns `p_offline` into a verdict by the thresholds of the weights; γ is the probability of the side it takes."""
@@ -33,4 +30,4 @@ class OfflineJudge:
 
 def confidence(verdict: Verdict, p: float) -> float:
     """γ for a verdict that rests on a probability of being right: that of the side which the verdict takes."""
-    return round(p if verdict in RIGHT else 1.0 - p, 4)
+    return round(p if verdict.affirms else 1.0 - p, 4)
