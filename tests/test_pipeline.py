@@ -59,6 +59,20 @@ RIGHT = {
 }
 
 
+@pytest.mark.parametrize(
+    ("question", "sql", "dialect"),
+    [
+        ("How many?", r"SELECT length('it\'s " + "y" * 5000 + "') FROM notes", "mysql"),
+        ("How many?", "SELECT length(a) FROM notes # don't\n WHERE b = " + "c" * 5000, "mysql"),
+        ("¿Cuántos envíos tiene " + "B2" * 500 + "x?", "SELECT COUNT(*) FROM shipments", "duckdb"),
+    ],
+)
+def test_a_quote_or_a_code_that_does_not_end_holds_nothing_up(pipeline, question, sql, dialect):
+    """Patterns that could try every way to cut a run of characters would never come back."""
+    message = {"event_id": "a1", "question": question, "sql": sql, "dialect": dialect}
+    assert Outcome.SCORED is run(pipeline, message).outcome
+
+
 def test_the_score_profile_is_named_and_decides_phi(folder):
     """Another profile is another scoring configuration, also when pinned; Γ of a surely wrong answer falls."""
     wrong = {**RIGHT, "sql": "SELECT name FROM couriers WHERE city = 'Porto'"}

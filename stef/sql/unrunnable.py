@@ -42,7 +42,7 @@ _NO_CALLS = _names("""
     intersect except materialized recursive glob regexp escape collate text order offset end interval lateral table
 """)
 _WORD_AT_END = re.compile(r"(?<![\w.])[A-Za-z_]\w*\Z")
-_QUOTED = re.compile(r"'(?:[^']+|'')*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_QUOTED = re.compile(r"'[^']*(?:''[^']*)*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _SOURCES = kinds(exp.CTE, exp.Table, exp.TableAlias)
 _AGGREGATES = kinds(exp.AggFunc)
 _COLUMNS = kinds(exp.Column)
