@@ -295,54 +295,72 @@ def _literals(text: str) -> Iterator[str]:
             yield piece
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the file of a language says, its texts folded."""
+
+    table: Mapping[str, Any]
+    letters: Mapping[str, str]
+
+    def folded(self, texts: Iterable[object]) -> list[str]:
+        """Fold phrases; what is no text is an error."""
+        wrong = [text for text in texts if not isinstance(text, str)]
+        if wrong:
+            raise ValueError(f"{self.table['language']}: no text: {wrong[0]!r}")
+        return [_fold_phrase(str(text), self.letters) for text in texts]
+
+    def section(self, name: str) -> Mapping[Any, Any]:
+        """What stands under a name; nothing where it is left out."""
+        return self.table.get(name) or {}
+
+    def by_word(self, name: str) -> dict[str, str]:
+        """Word → key under which it stands."""
+        return {word: str(key) for key, texts in self.section(name).items() for word in self.folded(texts)}
+
+    def states(self) -> dict[str, tuple[str, ...]]:
+        """Word → what may be stored for it, and the words that mean the same."""
+        return {
+            word: (*str(stored).split("|"), *self.folded(texts))
+            for stored, texts in self.section("states").items()
+            for word in self.folded(texts)
+        }
+
+    def phrases(self) -> dict[Section, dict[str, tuple[str, ...]]]:
+        """Section → payload → phrases."""
+        return {
+            Section(name): {str(payload): tuple(self.folded(texts)) for payload, texts in found.items()}
+            for name, found in self.table["phrases"].items()
+        }
+
+
 def build(table: Mapping[str, Any]) -> Phrasebook:
     """Make a phrasebook from what its file says.
 
     Raises:
         ValueError: A key is missing or unknown, a section is unknown, or a phrase is no text.
     """
-    letters = dict(table.get("letters") or {})
-
-    def folded(texts: Iterable[object]) -> list[str]:
-        wrong = [text for text in texts if not isinstance(text, str)]
-        if wrong:
-            raise ValueError(f"{table['language']}: no text: {wrong[0]!r}")
-        return [_fold_phrase(str(text), letters) for text in texts]
-
-    def by_word(name: str) -> dict[str, str]:
-        return {word: str(key) for key, texts in (table.get(name) or {}).items() for word in folded(texts)}
-
-    states = {
-        word: (*str(stored).split("|"), *folded(texts))
-        for stored, texts in (table.get("states") or {}).items()
-        for word in folded(texts)
-    }
-    phrases = {
-        Section(name): {str(payload): tuple(folded(texts)) for payload, texts in found.items()}
-        for name, found in table["phrases"].items()
-    }
-    phrases[Section.STATE] = {word: (word,) for word in states}
-    words = {name: folded(table.get(name) or []) for name in _LISTS}
-    frame = frozenset(words["functions"] + words["loose"] + words["joins"] + words["denials"])
+    file = _File(table, dict(table.get("letters") or {}))
+    states = file.states()
+    words = {name: file.folded(table.get(name) or []) for name in _LISTS}
     return Phrasebook(
         language=table["language"],
         scripts=tuple(table["scripts"]),
         spaced=bool(table["spaced"]),
         decimal=table["decimal"],
-        letters=letters,
+        letters=file.letters,
         endings=tuple(sorted(words["endings"], key=lambda ending: -len(ending))),
-        functions=frame,
+        functions=frozenset(words["functions"] + words["loose"] + words["joins"] + words["denials"]),
         loose=frozenset(words["loose"]),
         measure_first=table.get("measure") == "before",
         marks=frozenset(table.get("marks") or ""),
         joins=frozenset(words["joins"]),
         denials=frozenset(words["denials"]),
-        numbers={word: Decimal(key) for word, key in by_word("numbers").items()},
-        multipliers={word: Decimal(key) for word, key in by_word("multipliers").items()},
-        units=by_word("units"),
-        months=by_word("months"),
-        periods=by_word("periods"),
-        ordinals=by_word("ordinals"),
+        numbers={word: Decimal(key) for word, key in file.by_word("numbers").items()},
+        multipliers={word: Decimal(key) for word, key in file.by_word("multipliers").items()},
+        units=file.by_word("units"),
+        months=file.by_word("months"),
+        periods=file.by_word("periods"),
+        ordinals=file.by_word("ordinals"),
         classes=frozenset(words["classes"]),
         measures=tuple(words["measures"]),
         dated=tuple(words["dated"]),
@@ -351,7 +369,7 @@ def build(table: Mapping[str, Any]) -> Phrasebook:
         words=tuple(sorted(words["words"], key=lambda word: -len(word))),
         common=frozenset(words["common"]),
         states=states,
-        phrases=phrases,
+        phrases={**file.phrases(), Section.STATE: {word: (word,) for word in states}},
     )
 
 
