@@ -14,6 +14,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def pins(name):
     """Name → versions of a lock; a package may be pinned more than once, by Python version."""
     text = (ROOT / name).read_text(encoding="utf-8")
     found: dict[str, set[str]] = {}
-    for package, version in re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", text, re.MULTILINE):
+    for package, version in re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", text, re.MULTILINE):
         found.setdefault(package, set()).add(version)
     assert found, name
     return found
@@ -92,6 +93,33 @@ def test_every_dependency_is_pinned():
             )
         ]
         assert missing == [], name
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_pin_names_the_extras_that_others_ask_for(name):
+    """An older pip takes `httpx[http2]` for another package than `httpx`: unpinned, it would get the newest, and fail."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    pinned = {
+        package: set(filter(None, (extras or "").split(",")))
+        for package, extras in re.findall(r"^([A-Za-z0-9._-]+)(?:\[([^\]]*)\])?==", text, re.MULTILINE)
+    }
+    asked = [Requirement(line) for package in pinned for line in _requirements(package)]
+    lacking = [
+        str(wanted)
+        for wanted in asked
+        if wanted.name in pinned and (not wanted.marker or wanted.marker.evaluate({"extra": ""}))
+        if wanted.extras - pinned[wanted.name]
+    ]
+    assert lacking == []
+    assert any(wanted.extras for wanted in asked)
+
+
+def _requirements(package):
+    """What an installed package asks for; nothing for one that is meant for other machines."""
+    try:
+        return requires(package) or []
+    except PackageNotFoundError:
+        return []
 
 
 @pytest.mark.parametrize("version", ["1.82.7", "1.82.8"])
