@@ -173,7 +173,7 @@ def _condition(text: str, place: str, dialect: str, path: str) -> Condition:
         tree = sqlglot.parse_one(f"SELECT 1 FROM t WHERE ({wild}\n)", read=read or None)  # noqa: S608 - never executed
         query = tree if isinstance(tree, exp.Query) and tree.find(exp.Star) is None else exp.Select()
         filters = extract(query, calendar=Calendar(), dialect=read).filters
-    except (SqlglotError, RecursionError):
+    except (SqlglotError, ArithmeticError, RecursionError):
         filters = ()
     # An OR over columns and a condition that is never true let in what nobody meant.
     if not filters or any(item.alternative or item.effect is not Effect.EFFECTIVE for item in filters):

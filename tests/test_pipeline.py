@@ -287,9 +287,10 @@ def test_a_record_cannot_lift_what_the_operator_demands(pipeline):
     assert found.provenance.inline_rules != ""
 
 
-def test_wrong_rules_inside_a_record_are_reported_and_left_out(pipeline):
-    """A record with broken rules is still scored."""
-    found = run(pipeline, {**RIGHT, "app_rules": {"benign_filters": ["is_deleted ="]}})
+@pytest.mark.parametrize("condition", ["is_deleted =", "shipped_on > now() + INTERVAL -1E+99999999999 YEAR"])
+def test_wrong_rules_inside_a_record_are_reported_and_left_out(pipeline, condition):
+    """A record with broken rules is still scored, also where the parser overflows."""
+    found = run(pipeline, {**RIGHT, "app_rules": {"benign_filters": [condition]}})
     assert (Outcome.SCORED, ["inline_rules_invalid"]) == (found.outcome, [item.code for item in found.findings])
 
 

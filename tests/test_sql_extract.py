@@ -47,6 +47,14 @@ def test_without_a_clock_a_relative_date_is_undetermined():
         assert ("d", Unresolved.CLOCK) == (found.column, found.value.why)
 
 
+def test_a_logged_parameter_that_the_parser_cannot_read_stays_open():
+    """One parameter of nonsense costs no more than its own value."""
+    found = parse(lift("SELECT 1 FROM orders WHERE placed > :start"), dialect="postgres")
+    given = {"start": "now() + INTERVAL -1E+99999999999 YEAR"}
+    (condition,) = extract(found.tree, calendar=Calendar(), variables=given).filters
+    assert condition.column == "placed"
+
+
 def test_logged_parameters_fill_placeholders():
     """A bind parameter whose value was logged is that value, and no placeholder any more."""
     found = parse(lift("SELECT a FROM t WHERE d >= :start AND n = :n"), dialect="postgres")

@@ -54,8 +54,9 @@ def _by_one(
     done: set[int] = set()
     taken: set[int] = set()
     evidence: list[FilterEvidence] = []
-    for item in sorted(_candidates(mentions, filters, comparer), key=lambda one: -one.rank):
-        if item.result.match not in kinds or item.mention in done or item.found in taken:
+    offered = [item for item in _candidates(mentions, filters, comparer) if item.result.match in kinds]
+    for item in sorted(offered, key=lambda one: -one.rank):
+        if item.mention in done or item.found in taken:
             continue
         found = filters[item.found]
         done.add(item.mention)

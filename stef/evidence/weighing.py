@@ -92,6 +92,8 @@ _LEAST = 0.0001
 # Log-odds from which a signal is worth telling, and how many parts of the evidence are shown with their weight.
 _TELLING = -0.3
 _SHOWN = 3
+# A statement of a thousand conditions has a thousand faults, which nobody reads.
+_MOST_REASONS = 40
 
 
 def gather(facts: Facts, weights: Weights) -> Evidence:
@@ -106,7 +108,7 @@ def gather(facts: Facts, weights: Weights) -> Evidence:
         grown, parts[name] = grown + plain, parts.get(name, 0.0) + plain
     return Evidence(
         p_offline=_probability(forest.intercept + forest.slope * grown),
-        reasons=(*_reasons(signals, weights), *(_reason(item) for item in shown.signals)),
+        reasons=(*_reasons(signals, weights), *map(_reason, shown.signals))[:_MOST_REASONS],
         weighed=_heaviest(parts, features, forest.slope),
         features=features,
     )

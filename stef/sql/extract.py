@@ -88,7 +88,7 @@ def _values(variables: Mapping[str, str], dialect: str) -> dict[str, exp.Expr]:
     for name, text in variables.items():
         try:
             found[name.lower()] = sqlglot.parse_one(text, read=dialect or None)
-        except (SqlglotError, ValueError, RecursionError):
+        except (SqlglotError, ValueError, ArithmeticError, RecursionError):
             continue  # the parameter then stays a placeholder
     return found
 

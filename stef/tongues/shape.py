@@ -142,7 +142,7 @@ def _further(sheet: Sheet, end: int) -> list[GroupKey]:
     found: list[GroupKey] = []
     joined = sheet.book.joins | {",", "、", "，"}
     while True:
-        parts = sheet.parts(end, len(sheet.line))
+        parts = sheet.parts(end, len(sheet.line), most=2)
         if len(parts) < 2 or parts[0] not in joined:
             return found
         thing = parts[1]

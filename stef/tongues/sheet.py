@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from stef.apprules import AppRules
 from stef.phrasebook import LETTER, Mask, Phrasebook, Section, fold
@@ -150,9 +151,9 @@ class Sheet:
                 return start
         return 0
 
-    def parts(self, start: int, end: int) -> list[Item | str]:
-        """Parts and plain words of a stretch, in order; punctuation is a word."""
-        return list(self._parts(start, end))
+    def parts(self, start: int, end: int, most: int | None = None) -> list[Item | str]:
+        """Parts and plain words of a stretch, in order, all or so many; punctuation is a word."""
+        return list(islice(self._parts(start, end), most))
 
     def _parts(self, start: int, end: int) -> Iterator[Item | str]:
         place = start
