@@ -80,12 +80,16 @@ class InjectionSign:
         weight: 1.0 is enough by itself.
         what: In a few words, for the finding.
         pattern: Searched in folded text.
+        needs: Words of which the folded text must hold one; () where there are none that the pattern always needs.
+        cased: The pattern is searched in text that keeps its capitals.
     """
 
     name: str
     weight: float
     what: str
     pattern: re.Pattern[str]
+    needs: tuple[str, ...] = ()
+    cased: bool = False
 
 
 @cache
@@ -101,6 +105,8 @@ def injection_signs() -> tuple[InjectionSign, ...]:
             weight=float(row["weight"]),
             what=str(row["what"]),
             pattern=_pattern(str(row["pattern"]), words),
+            needs=tuple(content["stems"][row["needs"]] if "needs" in row else ()),
+            cased=bool(row.get("cased", False)),
         )
         for row in content["signs"]
     )

@@ -78,7 +78,7 @@ def _untrusted(record: QueryRecord, seen: Understood) -> dict[str, str]:
     texts = {
         "question": record.question,
         "expansion": record.expanded_question,
-        "comments": "\n".join(seen.parsed.comments),
+        "comments": "\n".join((*seen.parsed.comments, *seen.parsed.executable)),
         "sql": seen.parsed.sql,
         "rules": json.dumps(record.app_rules, ensure_ascii=False) if record.app_rules else "",
         "parameters": json.dumps(record.parameters, ensure_ascii=False, default=str) if record.parameters else "",

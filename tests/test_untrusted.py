@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from stef import data
 from stef.finding import FindingCode, Severity
-from stef.judge.untrusted import _signs, clean, defuse, fence, shorten, suspicions
+from stef.judge.disguise import clean
+from stef.judge.untrusted import _signs, defuse, fence, shorten, suspicions
 
 CASES = Path(__file__).parent / "cases" / "untrusted"
 NONCE = "0123456789abcdef"

@@ -6,21 +6,17 @@ marks that carry a nonce which nobody can know beforehand, without characters th
 
 from __future__ import annotations
 
+import html
 import re
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from stef import data
 from stef.finding import Finding, FindingCode, finding
+from stef.judge.disguise import clean, readings
 from stef.values import fold
 
 MARK = "judged"
 
-# Kept although they are control characters.
-_LAYOUT = frozenset("\n\t")
-# Marks (category Mn) that are not seen and can carry hidden text: variation selectors, the combining grapheme joiner.
-_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 # What opens or closes a fence of ours or a turn in the chat templates of common models.
 _FENCE_LIKE = re.compile(
     rf"""<(?=\s*/?\s*(?:{MARK}\b|\|[\w ]{{1,40}}\|>|(?:think|thinking|start_of_turn|end_of_turn|s|bos|eos)\s*>))
@@ -28,27 +24,19 @@ _FENCE_LIKE = re.compile(
       | <(?=<\s*/?SYS\s*>>)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_MOST_SCANNED = 20_000
-
-
-def clean(text: str) -> str:
-    """Remove what a reader does not see: control, bidi, zero-width, tag and variation characters.
-
-    Returns:
-        The text with every kind of line break as a line feed; tabs stay, lone surrogates become U+FFFD.
-    """
-    text = _BREAKS.sub("\n", text)
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
-        return text
-    return _UNSEEN.sub("", "".join(map(_seen, text)))
-
-
-def _seen(char: str) -> str:
-    if char in _LAYOUT:
-        return char
-    category = unicodedata.category(char)
-    return "\ufffd" if category == "Cs" else "" if category in {"Cc", "Cf"} else char
+# More than a model is shown of any text, at both ends.
+_MOST_SCANNED = 48_000
+_ENOUGH = 1.0  # weight of the signs that make a suspicion
+_LEFT_OUT = "[left out]"
+_QUOTES = frozenset("'\"`")
+_NAME = re.compile(r"\b[^\W\d_]+(?:_[^\W\d_]+){2,}|\b[a-z]+(?:[A-Z][a-z]+){2,}")
+_QUOTED = re.compile(r"""'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|`[^`]*`""", re.DOTALL)
+_SENTENCE = re.compile(r"[^\s.!?;。！？；][^\n.!?;。！？；]*")
+_SHORT = 12  # characters in which nothing is said
+_LONGEST_RUN = 6  # sentences or lines that only speak together
+_MOST_RUNS = 200  # sentences among which such a run is looked for
+# Texts of which each literal and each long name is read by itself too: there, a speech need not begin a sentence.
+_TAKEN_APART = frozenset({"sql", "rules", "parameters", "facts"})
 
 
 def defuse(text: str, nonce: str) -> str:
@@ -74,7 +62,9 @@ def shorten(text: str, limit: int) -> tuple[str, int]:
 
 
 def fence(name: str, text: str, nonce: str, limit: int) -> str:
-    """Put a text between two marks, defused; a cut is told in the mark too, where the text cannot fake it.
+    """Put a text between two marks, defused; what speaks to the judge is left out.
+
+    The opening mark, which the text cannot fake, tells how many parts were left out, and how many characters were cut.
 
     Args:
         name: What the text is, one word of ours.
@@ -82,9 +72,75 @@ def fence(name: str, text: str, nonce: str, limit: int) -> str:
         nonce: Of this call.
         limit: Characters kept.
     """
-    body, omitted = shorten(defuse(text, nonce), limit)
-    cut = f' omitted="{omitted}"' if omitted else ""
-    return f'<{MARK}-{nonce} name="{name}"{cut}>\n{body}\n</{MARK}-{nonce}>'
+    silent, parts = silenced(text, apart=name in _TAKEN_APART)
+    body, omitted = shorten(defuse(silent, nonce), limit)
+    told = f' parts_left_out="{parts}"' if parts else ""
+    told += f' omitted="{omitted}"' if omitted else ""
+    return f'<{MARK}-{nonce} name="{name}"{told}>\n{body}\n</{MARK}-{nonce}>'
+
+
+def silenced(text: str, *, apart: bool = False) -> tuple[str, int]:
+    """Leave out of a text what speaks to the judge, so that a model which obeys has nothing to obey.
+
+    The smallest parts that speak are looked for first: a name, a quoted text, a sentence, neighbouring sentences that
+    speak together, and at the last the whole text.
+
+    Args:
+        text: Untrusted.
+        apart: Read each literal and each long name by itself, too.
+
+    Returns:
+        The text with `[left out]` in the place of each part, and how many there are (0: as it was).
+    """
+    if "&" in text and _speaks(text):
+        text = html.unescape(text)
+    parts = 0
+    for step in _STEPS:
+        if not _speaks(text, apart=apart):
+            break
+        text, count = _without(*step, text)
+        parts += count
+    while _speaks(text, apart=apart):
+        run = _run(text)
+        if run is None:
+            return _LEFT_OUT, parts + 1
+        text, parts = text[: run.start] + _LEFT_OUT + text[run.stop :], parts + 1
+    if parts:
+        # Who has spoken to the judge once is not heard in half a sentence either.
+        text, count = _without(_QUOTED if apart else _SENTENCE, _hints, text)
+        parts += count
+    return text, parts
+
+
+def _without(pattern: re.Pattern[str], suspicious: Callable[[str], bool], text: str) -> tuple[str, int]:
+    count = 0
+
+    def judged(part: re.Match[str]) -> str:
+        nonlocal count
+        inner = _inner(part[0])
+        if not suspicious(inner):
+            return part[0]
+        count += 1
+        return part[0].replace(inner, _LEFT_OUT)
+
+    return pattern.sub(judged, text), count
+
+
+def _inner(part: str) -> str:
+    """What stands in quotes, or the part itself."""
+    return part[1:-1] if len(part) > 1 and part[0] in _QUOTES and part[0] == part[-1] else part
+
+
+def _run(text: str) -> slice | None:
+    """The first of the shortest runs of sentences that speak together."""
+    sentences = list(_SENTENCE.finditer(text))
+    if len(sentences) > _MOST_RUNS:
+        return None
+    for size in range(2, _LONGEST_RUN + 1):
+        for first, last in zip(sentences, sentences[size - 1 :], strict=False):
+            if _speaks(text[first.start() : last.end()]):
+                return slice(first.start(), last.end())
+    return None
 
 
 def suspicions(texts: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -101,35 +157,53 @@ def suspicions(texts: Mapping[str, str]) -> tuple[Finding, ...]:
     """
     found = []
     for name, text in texts.items():
-        signs = _signs(text)
-        if sum(sign.weight for sign in signs) >= 1.0:
+        signs = _signs(_apart(text) if name in _TAKEN_APART else text)
+        if _weight(signs) >= _ENOUGH:
             what = ", ".join(dict.fromkeys(sign.what for sign in signs))
             found.append(finding(FindingCode.PROMPT_INJECTION_SUSPECTED, f"the {name} speaks to the judge: {what}"))
     return tuple(found)
 
 
+def _speaks(text: str, *, apart: bool = False) -> bool:
+    return _weight(_signs(_apart(text) if apart else text)) >= _ENOUGH
+
+
+def _hints(text: str) -> bool:
+    return bool(_signs(text))
+
+
+# Parts that are left out of a text that speaks, in this order, as long as it speaks.
+_STEPS: tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...] = (
+    (_NAME, _speaks),
+    (_QUOTED, _speaks),
+    (_SENTENCE, _speaks),
+    (_SENTENCE, _hints),
+)
+
+
+def _apart(text: str) -> str:
+    """Its long names and its literals behind a text, each on a line."""
+    found = (_inner(part[0]) for pattern in (_NAME, _QUOTED) for part in pattern.finditer(text[:_MOST_SCANNED]))
+    return "\n".join(dict.fromkeys((text, *(part for part in found if len(part) > _SHORT))))
+
+
+def _weight(signs: tuple[data.InjectionSign, ...]) -> float:
+    return sum(sign.weight for sign in signs)
+
+
 def _signs(text: str) -> tuple[data.InjectionSign, ...]:
     if len(text) > _MOST_SCANNED:
         text = text[: _MOST_SCANNED // 2] + "\n" + text[-_MOST_SCANNED // 2 :]
-    plain = _plain(text)
-    return tuple(sign for sign in data.injection_signs() if sign.pattern.search(plain))
+    read = [(reading, _folded(reading)) for reading in readings(text)]
+    return tuple(sign for sign in data.injection_signs() if any(_shows(sign, *one) for one in read))
 
 
-def _plain(text: str) -> str:
-    """Fold for the search: unseen characters, look-alike letters, identifiers and line breaks lose their disguise."""
-    lines = _CAMEL.sub(" ", clean(text)).replace("_", " ").splitlines()
-    return "\n".join(line for line in (fold(_latin(line)) for line in lines) if line)
+def _folded(reading: str) -> str:
+    return "\n".join(line for line in map(fold, reading.splitlines()) if line)
 
 
-# Cyrillic and Greek letters that pass for Latin ones.
-_LOOK_ALIKES = str.maketrans(
-    "аеорсухіјѕԁһԛԝАВЕКМНОРСТХІЈЅοανικρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aeopcyxijsdhqwABEKMHOPCTXIJSoavikptuxABEZHIKMNOPTYX"
-)
-_WORD = re.compile(r"\w+")
-
-
-def _latin(line: str) -> str:
-    """Turn look-alikes into Latin letters in words that mix scripts; words of one script stay."""
-    if line.isascii():
-        return line
-    return _WORD.sub(lambda word: word[0].translate(_LOOK_ALIKES) if re.search("[a-zA-Z]", word[0]) else word[0], line)
+def _shows(sign: data.InjectionSign, reading: str, folded: str) -> bool:
+    """Words that the pattern cannot do without are looked for first: most texts have none of them."""
+    if sign.needs and not any(word in folded for word in sign.needs):
+        return False
+    return sign.pattern.search(reading if sign.cased else folded) is not None

@@ -1,0 +1,144 @@
+"""Texts as a model would read them, with their disguises taken off, for the search for speech to the judge.
+
+A disguise is taken off by its kind: what a reader does not see, letters that look like others, letters set apart,
+digits for letters, what is encoded, what is written backwards, what is cut into several literals or lines.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from urllib.parse import unquote
+
+# Marks (category Mn) that are not seen and can carry hidden text: variation selectors, the combining grapheme joiner.
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_LAYOUT = frozenset("\n\t")  # kept although they are control characters
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD = re.compile(r"\w+")
+_COMMENT_MARK = re.compile(r"^[ \t]*(?:--+|//+|#+|/\*+!?\d*|\*+/)[ \t]*|[ \t]*\*+/[ \t]*$", re.MULTILINE)
+_JOINT = re.compile(r"'\s*(?:\|\||\+)\s*'")
+
+# Cyrillic and Greek letters that pass for Latin ones, and Latin ones of another size.
+_LOOK_ALIKES = str.maketrans(
+    "аеорсухіјѕԁһԛԝАВЕКМНОРСТХІЈЅοανικρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aeopcyxijsdhqwABEKMHOPCTXIJSoavikptuxABEZHIKMNOPTYX"
+)
+_SMALL = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢгдклмнптв", "abcdefghijklmnoprstuvwyzrдklmhntb")
+_DIGITS = str.maketrans("013457@$", "oieastas")
+_DIGIT_INSIDE = re.compile(r"(?<!\w)(?=\w*[a-z]{2})[a-z]*[013457@$]+(?:[a-z]+[013457@$]*)+(?!\w)", re.IGNORECASE)
+_APART = re.compile(r"(?<!\w)\w(?:([ .\-*·])\w(?!\w)(?:\1\w(?!\w)){3,})")
+_BACKWARDS = re.compile(r"tcerroc|tcidrev|erongi|rotaulave", re.IGNORECASE)
+
+_ESCAPE = re.compile(r"\\(?:u\{?([0-9a-fA-F]{4,5})\}?|x([0-9a-fA-F]{2}))")
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}[^%]*%[0-9A-Fa-f]{2}")
+_BASE64 = re.compile(r"(?<![\w+/=-])[\w+/-]{24,}={0,2}")
+_HEX = re.compile(r"(?<![0-9a-fA-F])(?:0x|\\x)?((?:[0-9a-fA-F]{2}[ :]?){12,})(?![0-9a-fA-F])")
+_MOST_DECODED = 20
+
+
+def clean(text: str) -> str:
+    """Remove what a reader does not see: control, bidi, zero-width, tag and variation characters.
+
+    Returns:
+        The text with every kind of line break as a line feed; tabs stay, lone surrogates become U+FFFD.
+    """
+    text = _BREAKS.sub("\n", text)
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return _UNSEEN.sub("", "".join(map(_seen, text)))
+
+
+def _seen(char: str) -> str:
+    if char in _LAYOUT:
+        return char
+    category = unicodedata.category(char)
+    return "\ufffd" if category == "Cs" else "" if category in {"Cc", "Cf"} else char
+
+
+def readings(text: str) -> tuple[str, ...]:
+    """The ways in which a model may read a text, the plain one first; case and line breaks are kept.
+
+    Args:
+        text: Untrusted, of bounded length.
+
+    Returns:
+        Each reading once. What was encoded stands behind the text that held it.
+    """
+    whole = _decoded(clean(text))
+    plain = _undone(whole)
+    return tuple(dict.fromkeys((plain, *_others(whole, plain))))
+
+
+def _undone(text: str) -> str:
+    """One statement's marks and joints gone, identifiers split into words, look-alikes in mixed words Latin."""
+    text = _COMMENT_MARK.sub("", _JOINT.sub("", text))
+    if not text.isascii():
+        text = _WORD.sub(_latin, unicodedata.normalize("NFKC", text))
+    return _CAMEL.sub(" ", text).replace("_", " ")
+
+
+def _latin(word: re.Match[str]) -> str:
+    """Look-alikes turn Latin in words that mix scripts; words of one script stay."""
+    return word[0].translate(_LOOK_ALIKES) if re.search("[a-zA-Z]", word[0]) else word[0]
+
+
+def _others(whole: str, plain: str) -> Iterator[str]:
+    """Readings that would spoil an honest text, and stand beside the plain one for that reason."""
+    if not plain.isascii():
+        yield _bare(plain)
+    if _APART.search(plain):
+        yield _APART.sub(lambda run: run[0].replace(run[1], ""), plain)
+    if _DIGIT_INSIDE.search(plain):
+        yield _DIGIT_INSIDE.sub(lambda word: word[0].translate(_DIGITS), plain)
+    if _BACKWARDS.search(whole):
+        yield _undone(whole[::-1])
+
+
+def _bare(text: str) -> str:
+    """Latin letters without accents, and all that looks like them."""
+    parts = unicodedata.normalize("NFD", text.translate(_LOOK_ALIKES).translate(_SMALL))
+    kept = (char for at, char in enumerate(parts) if not (unicodedata.combining(char) and parts[at - 1 : at].isascii()))
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def _decoded(text: str) -> str:
+    """Put what is encoded in a text behind it."""
+    if "&" in text:
+        text = html.unescape(text)
+    if "\\" in text:
+        text = _ESCAPE.sub(_escaped, text)
+    if _PERCENT.search(text):
+        text = f"{text}\n{unquote(text)}"
+    hidden = list(_hidden(text))
+    # Once more: what was encoded twice.
+    hidden += [again for one in hidden for again in _hidden(one)]
+    return clean("\n".join([text, *hidden[:_MOST_DECODED]])) if hidden else text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return chr(int(found[1] or found[2], 16))
+
+
+def _hidden(text: str) -> Iterator[str]:
+    for run in _BASE64.findall(text)[:_MOST_DECODED]:
+        yield from _as_text(_from_base64, run)
+    for run in _HEX.findall(text)[:_MOST_DECODED]:
+        yield from _as_text(bytes.fromhex, run.replace(":", " "))
+
+
+def _from_base64(run: str) -> bytes:
+    run = run.rstrip("=")
+    return base64.b64decode(run + "=" * (-len(run) % 4), altchars=b"-_" if {"-", "_"} & {*run} else None, validate=True)
+
+
+def _as_text(decode: Callable[[str], bytes], run: str) -> Iterator[str]:
+    try:
+        found = decode(run).decode()
+    except ValueError:  # no such code, or no text in it
+        return
+    if found.isprintable() and " " in found:
+        yield found
