@@ -14,7 +14,7 @@ from typing import Any
 
 from stef.apprules import AppRules
 from stef.finding import Finding
-from stef.judge.untrusted import suspicions
+from stef.judge.untrusted import silenced, suspicions
 from stef.record import QueryRecord
 from stef.result import Evaluation
 from stef.sql.nodes import NO_NODES
@@ -58,8 +58,30 @@ def look(record: QueryRecord, rules: AppRules, calendar: Calendar, known: Knowle
     """Read a record, hold its SQL against its question, and look for texts that speak to a judge."""
     understood = understand(record, rules, calendar, known)
     suspected = suspicions(_untrusted(record, understood))
+    if suspected:
+        understood = _lower(understood, understand(_silent(record), rules, calendar, known))
     parsed = replace(understood.parsed, tree=None, statements=(), nodes=NO_NODES)
     return Seen(understood=replace(understood, parsed=parsed), suspected=suspected, rules=rules)
+
+
+def _silent(record: QueryRecord) -> QueryRecord:
+    """The record without what its texts say to a judge; a text that says nothing else stays."""
+    question, expansion = record.question, record.expanded_question
+    update = {"question": silenced(question, mark="")[0].strip() or question}
+    if expansion:
+        update["expanded_question"] = silenced(expansion, mark="")[0].strip() or expansion
+    return record.model_copy(update=update)
+
+
+def _lower(whole: Understood, silent: Understood) -> Understood:
+    """The reading without the words to the judge, which must not make a statement look better, nor come back as facts.
+
+    The probability is the lower one of both readings.
+    """
+    if whole.compared is None or silent.compared is None:
+        return whole
+    evidence = min(whole.compared.evidence, silent.compared.evidence, key=lambda one: one.p_offline)
+    return replace(silent, compared=replace(silent.compared, evidence=evidence))
 
 
 def found_in(result: Evaluation) -> dict[str, Any]:

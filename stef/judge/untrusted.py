@@ -27,7 +27,7 @@ _FENCE_LIKE = re.compile(
 # More than a model is shown of any text, at both ends.
 _MOST_SCANNED = 48_000
 _ENOUGH = 1.0  # weight of the signs that make a suspicion
-_LEFT_OUT = "[left out]"
+LEFT_OUT = "[left out]"
 _QUOTES = frozenset("'\"`")
 _NAME = re.compile(r"\b[^\W\d_]+(?:_[^\W\d_]+){2,}|\b[a-z]+(?:[A-Z][a-z]+){2,}")
 _QUOTED = re.compile(r"""'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|`[^`]*`""", re.DOTALL)
@@ -79,7 +79,7 @@ def fence(name: str, text: str, nonce: str, limit: int) -> str:
     return f'<{MARK}-{nonce} name="{name}"{told}>\n{body}\n</{MARK}-{nonce}>'
 
 
-def silenced(text: str, *, apart: bool = False) -> tuple[str, int]:
+def silenced(text: str, *, apart: bool = False, mark: str = LEFT_OUT) -> tuple[str, int]:
     """Leave out of a text what speaks to the judge, so that a model which obeys has nothing to obey.
 
     The smallest parts that speak are looked for first: a name, a quoted text, a sentence, neighbouring sentences that
@@ -88,9 +88,10 @@ def silenced(text: str, *, apart: bool = False) -> tuple[str, int]:
     Args:
         text: Untrusted.
         apart: Read each literal and each long name by itself, too.
+        mark: Put in the place of each part.
 
     Returns:
-        The text with `[left out]` in the place of each part, and how many there are (0: as it was).
+        The text with its marks, and how many there are (0: as it was).
     """
     if "&" in text and _speaks(text):
         text = html.unescape(text)
@@ -98,21 +99,21 @@ def silenced(text: str, *, apart: bool = False) -> tuple[str, int]:
     for step in _STEPS:
         if not _speaks(text, apart=apart):
             break
-        text, count = _without(*step, text)
+        text, count = _without(*step, text, mark)
         parts += count
     while _speaks(text, apart=apart):
         run = _run(text)
         if run is None:
-            return _LEFT_OUT, parts + 1
-        text, parts = text[: run.start] + _LEFT_OUT + text[run.stop :], parts + 1
+            return mark, parts + 1
+        text, parts = text[: run.start] + mark + text[run.stop :], parts + 1
     if parts:
         # Who has spoken to the judge once is not heard in half a sentence either.
-        text, count = _without(_QUOTED if apart else _SENTENCE, _hints, text)
+        text, count = _without(_QUOTED if apart else _SENTENCE, _hints, text, mark)
         parts += count
     return text, parts
 
 
-def _without(pattern: re.Pattern[str], suspicious: Callable[[str], bool], text: str) -> tuple[str, int]:
+def _without(pattern: re.Pattern[str], suspicious: Callable[[str], bool], text: str, mark: str) -> tuple[str, int]:
     count = 0
 
     def judged(part: re.Match[str]) -> str:
@@ -121,7 +122,7 @@ def _without(pattern: re.Pattern[str], suspicious: Callable[[str], bool], text: 
         if not suspicious(inner):
             return part[0]
         count += 1
-        return part[0].replace(inner, _LEFT_OUT)
+        return part[0].replace(inner, mark)
 
     return pattern.sub(judged, text), count
 
