@@ -15,6 +15,8 @@ from stef.finding import Finding, FindingCode, finding
 from stef.judge.disguise import clean, readings
 from stef.values import fold
 
+__all__ = ["LEFT_OUT", "MARK", "clean", "defuse", "fence", "shorten", "silenced", "suspicions"]
+
 MARK = "judged"
 
 # What opens or closes a fence of ours or a turn in the chat templates of common models.
@@ -72,14 +74,16 @@ def fence(name: str, text: str, nonce: str, limit: int) -> str:
         nonce: Of this call.
         limit: Characters kept.
     """
-    silent, parts = silenced(text, apart=name in _TAKEN_APART)
+    silent, parts = silenced(text, apart=name in _TAKEN_APART, swept=_QUOTED if name == "sql" else _SENTENCE)
     body, omitted = shorten(defuse(silent, nonce), limit)
     told = f' parts_left_out="{parts}"' if parts else ""
     told += f' omitted="{omitted}"' if omitted else ""
     return f'<{MARK}-{nonce} name="{name}"{told}>\n{body}\n</{MARK}-{nonce}>'
 
 
-def silenced(text: str, *, apart: bool = False, mark: str = LEFT_OUT) -> tuple[str, int]:
+def silenced(
+    text: str, *, apart: bool = False, swept: re.Pattern[str] = _SENTENCE, mark: str = LEFT_OUT
+) -> tuple[str, int]:
     """Leave out of a text what speaks to the judge, so that a model which obeys has nothing to obey.
 
     The smallest parts that speak are looked for first: a name, a quoted text, a sentence, neighbouring sentences that
@@ -88,6 +92,7 @@ def silenced(text: str, *, apart: bool = False, mark: str = LEFT_OUT) -> tuple[s
     Args:
         text: Untrusted.
         apart: Read each literal and each long name by itself, too.
+        swept: Parts that go for a hint, in a text that speaks elsewhere.
         mark: Put in the place of each part.
 
     Returns:
@@ -108,7 +113,7 @@ def silenced(text: str, *, apart: bool = False, mark: str = LEFT_OUT) -> tuple[s
         text, parts = text[: run.start] + mark + text[run.stop :], parts + 1
     if parts:
         # Who has spoken to the judge once is not heard in half a sentence either.
-        text, count = _without(_QUOTED if apart else _SENTENCE, _hints, text, mark)
+        text, count = _without(swept, _hints, text, mark)
         parts += count
     return text, parts
 
