@@ -21,6 +21,7 @@ _LAYOUT = frozenset("\n\t")  # kept although they are control characters
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"\w+")
 _COMMENT_MARK = re.compile(r"^[ \t]*(?:--+|//+|#+|/\*+!?\d*|\*+/)[ \t]*|[ \t]*\*+/[ \t]*$", re.MULTILINE)
+_COMMENTS = ("--", "//", "#", "/*", "*/")
 _JOINT = re.compile(r"'\s*(?:\|\||\+)\s*'")
 
 # Cyrillic and Greek letters that pass for Latin ones, and Latin ones of another size.
@@ -30,13 +31,16 @@ _LOOK_ALIKES = str.maketrans(
 _SMALL = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢгдклмнптв", "abcdefghijklmnoprstuvwyzrдklmhntb")
 _DIGITS = str.maketrans("013457@$", "oieastas")
 _DIGIT_INSIDE = re.compile(r"(?<!\w)(?=\w*[a-z]{2})[a-z]*[013457@$]+(?:[a-z]+[013457@$]*)+(?!\w)", re.IGNORECASE)
+_MIXED = re.compile(r"[a-zA-Z][013457@$]+[a-zA-Z]|(?<!\w)[013457]+[a-zA-Z]{2}")
 _APART = re.compile(r"(?<!\w)\w(?:([ .\-*·])\w(?!\w)(?:\1\w(?!\w)){3,})")
-_BACKWARDS = re.compile(r"tcerroc|tcidrev|erongi|rotaulave", re.IGNORECASE)
+_BACKWARDS = ("tcerroc", "tcidrev", "erongi", "rotaulave")
 
 _ESCAPE = re.compile(r"\\(?:u\{?([0-9a-fA-F]{4,5})\}?|x([0-9a-fA-F]{2}))")
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}[^%]*%[0-9A-Fa-f]{2}")
 _BASE64 = re.compile(r"(?<![\w+/=-])[\w+/-]{24,}={0,2}")
 _HEX = re.compile(r"(?<![0-9a-fA-F])(?:0x|\\x)?((?:[0-9a-fA-F]{2}[ :]?){12,})(?![0-9a-fA-F])")
+_BYTES = re.compile(r"\b[0-9a-fA-F]{2}[ :][0-9a-fA-F]{2}[ :][0-9a-fA-F]{2}[ :]")
+_LONG_WORD = 24
 _MOST_DECODED = 20
 
 
@@ -75,7 +79,10 @@ def readings(text: str) -> tuple[str, ...]:
 
 def _undone(text: str) -> str:
     """One statement's marks and joints gone, identifiers split into words, look-alikes in mixed words Latin."""
-    text = _COMMENT_MARK.sub("", _JOINT.sub("", text))
+    if "||" in text or "+" in text:
+        text = _JOINT.sub("", text)
+    if any(mark in text for mark in _COMMENTS):
+        text = _COMMENT_MARK.sub("", text)
     if not text.isascii():
         text = _WORD.sub(_latin, unicodedata.normalize("NFKC", text))
     return _CAMEL.sub(" ", text).replace("_", " ")
@@ -92,9 +99,10 @@ def _others(whole: str, plain: str) -> Iterator[str]:
         yield _bare(plain)
     if _APART.search(plain):
         yield _APART.sub(lambda run: run[0].replace(run[1], ""), plain)
-    if _DIGIT_INSIDE.search(plain):
+    if _MIXED.search(plain):
         yield _DIGIT_INSIDE.sub(lambda word: word[0].translate(_DIGITS), plain)
-    if _BACKWARDS.search(whole):
+    lower = whole.lower()
+    if any(word in lower for word in _BACKWARDS):
         yield _undone(whole[::-1])
 
 
@@ -124,6 +132,9 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _hidden(text: str) -> Iterator[str]:
+    """What long words and rows of bytes stand for; most texts have neither."""
+    if max(map(len, text.split()), default=0) < _LONG_WORD and not _BYTES.search(text):
+        return
     for run in _BASE64.findall(text)[:_MOST_DECODED]:
         yield from _as_text(_from_base64, run)
     for run in _HEX.findall(text)[:_MOST_DECODED]:
