@@ -31,6 +31,7 @@ _LOOK_ALIKES = str.maketrans(
 _SMALL = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢгдклмнптв", "abcdefghijklmnoprstuvwyzrдklmhntb")
 _DIGITS = str.maketrans("013457@$", "oieastas")
 _DIGIT_INSIDE = re.compile(r"(?<!\w)(?=\w*[a-z]{2})[a-z]*[013457@$]+(?:[a-z]+[013457@$]*)+(?!\w)", re.IGNORECASE)
+_WAVY = re.compile("(?:[a-z][A-Z]){2}")
 _MIXED = re.compile(r"[a-zA-Z][013457@$]+[a-zA-Z]|(?<!\w)[013457]+[a-zA-Z]{2}")
 _APART = re.compile(r"(?<!\w)\w(?:([ .\-*·])\w(?!\w)(?:\1\w(?!\w)){3,})")
 _BACKWARDS = ("tcerroc", "tcidrev", "erongi", "rotaulave")
@@ -97,6 +98,8 @@ def _others(whole: str, plain: str) -> Iterator[str]:
     """Readings that would spoil an honest text, and stand beside the plain one for that reason."""
     if not plain.isascii():
         yield _bare(plain)
+    if _WAVY.search(whole):
+        yield _undone(whole.lower())
     if _APART.search(plain):
         yield _APART.sub(lambda run: run[0].replace(run[1], ""), plain)
     if _MIXED.search(plain):
