@@ -1,7 +1,8 @@
 """What a cascade saves and loses: the offline judge first, a model only where it is unsure.
 
     python benchmarks/out_of_fold.py LABELLED FOLDER --by db --seeds 1
-    python benchmarks/cascade.py LABELLED FOLDER/texts.db.jsonl FOLDER/log.db.jsonl [--draws N] [--bounds LOW HIGH]
+    python benchmarks/cascade.py LABELLED FOLDER/texts.db.jsonl FOLDER/log.db.jsonl [--draws N] [--added]
+        [--bounds LOW HIGH]
 
 LABELLED: JSON lines (also .gz) with question, label, source, db. The other files: results of `out_of_fold.py`, whose
 p_correct is the offline probability by a model that has not seen the statement.
@@ -9,13 +10,15 @@ p_correct is the offline probability by a model that has not seen the statement.
 A record goes to the model when low < p_offline < high. The model is simulated: perfect, or right in a share of the
 right and of the wrong statements alike (its balanced accuracy), as sure as it is right, its mistakes independent of
 everything else, which is kinder than a real model. Its verdict and p_offline become one probability as in the product
-(`stef.score.combined`). Each figure is the mean of the draws with the interval that holds 95 % of them.
+(`stef.score.combined`), or with `--added` by adding log-odds, which does not shrink what was sent. Each figure is the
+mean of the draws, with the interval that holds 95 % of them.
 
 Printed for each file: how many records a band of probabilities holds and how many of them are right; the curve over
 bands around 0.5, over bands around the median rank (the 10 %, 20 % … of records in the middle), and a table over low
-and high. `saved` is the share of records not sent; `auroc` and `pairwise` are those of the final probability, and
-what is lost against sending all. The knee is the band whose gain stands highest above the straight line from no call
-to all calls.
+and high. `saved` is the share of records not sent; `auroc` and `pairwise` are those of the final probability, `lost`
+is what they lack against sending all, `chance` what they are when as many records are sent that were picked by lot;
+`right` is the share of records whose final probability is on the right side of 0.5, and the same by lot. The knee is
+the band that stands highest above the straight line from no call to all calls.
 """
 
 from __future__ import annotations
@@ -64,6 +67,11 @@ class Figures:
 
     auroc: Numbers
     pairwise: Numbers
+    right: Numbers
+
+    def means(self) -> tuple[float, ...]:
+        """The mean of each."""
+        return tuple(float(values.mean()) for values in (self.auroc, self.pairwise, self.right))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +102,42 @@ def logged(labelled: Sequence[Mapping[str, object]], path: Path) -> Log:
     )
 
 
-def replied(log: Log, accuracy: float, draws: int) -> list[Numbers]:
+def replied(log: Log, accuracy: float, draws: int, *, added: bool = False) -> list[Numbers]:
     """For each draw the final probability of every record, had it been sent."""
     random = np.random.default_rng(_SEED)
-    said = {
-        says: np.array([combined(p, _judgement(says, accuracy)) for p in log.p]) for says in (False, True)
-    }  # fmt: skip
+    both = _added if added else combined
+    said = {says: np.array([both(p, _judgement(says, accuracy)) for p in log.p]) for says in (False, True)}
     count = 1 if accuracy == PERFECT else draws
     agrees = (random.random(len(log.p)) < accuracy for _ in range(count))
     return [np.where(agree == (log.labels == 1), said[True], said[False]) for agree in agrees]
 
 
-def _judgement(says: bool, accuracy: float) -> Judgement:  # noqa: FBT001 - one of two verdicts
+def _added(p: float, judgement: Judgement) -> float:
+    """Log-odds added instead of averaged: right for a model whose mistakes are its own and that is as sure as right."""
+    said = judgement.confidence if judgement.verdict.affirms else 1 - judgement.confidence
+    p, said = (min(max(one, 0.001), 0.999) for one in (p, said))
+    odds = p / (1 - p) * said / (1 - said)
+    return odds / (1 + odds)
+
+
+def _judgement(says: bool, accuracy: float) -> Judgement:
     verdict = Verdict.CORRECT if says else Verdict.INCORRECT
     return Judgement(kind=JudgeKind.LLM, verdict=verdict, confidence=accuracy)
 
 
-def figures(log: Log, replies: Sequence[Numbers], band: Band) -> Figures:
+def figures(log: Log, replies: Sequence[Numbers], sent: Numbers) -> Figures:
     """Figures of the final probabilities in each draw."""
-    sent = band.sent(log.p)
     final = [np.where(sent, reply, log.p) for reply in replies]
     return Figures(
         auroc=np.array([auroc(log.labels.tolist(), scores) for scores in final]),
         pairwise=np.array([_pairwise(log, scores) for scores in final]),
+        right=np.array([np.mean((scores >= 0.5) == (log.labels == 1)) for scores in final]),
     )
+
+
+def by_lot(sent: Numbers) -> Numbers:
+    """As many records, picked by lot."""
+    return np.random.default_rng(_SEED).permutation(sent)
 
 
 def _pairwise(log: Log, scores: Numbers) -> float:
@@ -143,32 +163,40 @@ def around_median(p: Numbers) -> list[Band]:
 
 
 def curve(log: Log, replies: Mapping[float, Sequence[Numbers]], bands: Sequence[Band]) -> Iterator[str]:
-    """Lines of a table: one for each band, between no call and all calls."""
+    """Lines of a table for each model: one for each band, between no call and all calls."""
     points = [NOBODY, *bands, ALL]
-    shares = [float(np.mean(band.sent(log.p))) for band in points]
-    found = {accuracy: [figures(log, replies[accuracy], band) for band in points] for accuracy in ACCURACIES}
-    yield f"{'low':>6} {'high':>6} {'saved':>6}" + "".join(f" | {_name(accuracy):^57}" for accuracy in ACCURACIES)
-    yield f"{'':20}" + f" | {'auroc':^20} {'lost':>6}  {'pairwise':^20} {'lost':>6}" * len(ACCURACIES)
-    for place, (band, share) in enumerate(zip(points, shares, strict=True)):
-        cells = "".join(f" | {_cell(found[accuracy][place], found[accuracy][-1])}" for accuracy in ACCURACIES)
-        yield f"{max(band.low, 0):6.3f} {min(band.high, 1):6.3f} {1 - share:6.0%}{cells}"
+    sent = [band.sent(log.p) for band in points]
+    shares = [float(np.mean(some)) for some in sent]
     for accuracy in ACCURACIES:
-        means = [(float(one.auroc.mean()), float(one.pairwise.mean())) for one in found[accuracy]]
-        chosen = [knee(shares, [mean[which] - means[0][which] for mean in means]) for which in (0, 1)]
-        shown = ", ".join(
-            f"{name} {max(points[at].low, 0):.3f} to {min(points[at].high, 1):.3f}, {1 - shares[at]:.0%} saved"
-            for name, at in zip(("auroc", "pairwise"), chosen, strict=True)
-        )
-        yield f"knee, {_name(accuracy)}: {shown}"
+        found = [figures(log, replies[accuracy], some) for some in sent]
+        chance = [figures(log, replies[accuracy], by_lot(some)).means() for some in sent]
+        heads = "".join(f"{name:22}{'lost':>6} {'chance':>7}   " for name in ("auroc", "pairwise"))
+        yield f"{_name(accuracy):20} {heads}right by lot"
+        for band, share, one, lot in zip(points, shares, found, chance, strict=True):
+            yield _line(band, share, one, found[-1], lot)
+        yield from _knees(points, shares, found)
+
+
+def _line(band: Band, share: float, found: Figures, everything: Figures, lot: Sequence[float]) -> str:
+    shown = f"{max(band.low, 0):6.3f} {min(band.high, 1):6.3f} {1 - share:5.0%} "
+    for values, all_, chance in (
+        (found.auroc, everything.auroc, lot[0]),
+        (found.pairwise, everything.pairwise, lot[1]),
+    ):
+        shown += f" {_interval(values):22}{all_.mean() - values.mean():6.3f} {chance:7.3f}  "
+    return f"{shown} {found.right.mean():.3f} {lot[2]:.3f}"
+
+
+def _knees(points: Sequence[Band], shares: Sequence[float], found: Sequence[Figures]) -> Iterator[str]:
+    means = [one.means() for one in found]
+    for which, name in enumerate(("auroc", "pairwise", "right")):
+        at = knee(shares, [mean[which] - means[0][which] for mean in means])
+        low, high = max(points[at].low, 0), min(points[at].high, 1)
+        yield f"  knee of {name}: {low:.3f} to {high:.3f}, {1 - shares[at]:.0%} saved"
 
 
 def _name(accuracy: float) -> str:
-    return "perfect model" if accuracy == PERFECT else f"balanced accuracy {accuracy}"
-
-
-def _cell(found: Figures, everything: Figures) -> str:
-    both = ((found.auroc, everything.auroc), (found.pairwise, everything.pairwise))
-    return "  ".join(f"{_interval(values):20} {all_.mean() - values.mean():6.3f}" for values, all_ in both)
+    return "perfect model" if accuracy == PERFECT else f"accuracy {accuracy}"
 
 
 def _interval(values: Numbers) -> str:
@@ -180,8 +208,9 @@ def table(log: Log, replies: Sequence[Numbers]) -> Iterator[str]:
     """Share saved, auroc and pairwise over low and high."""
     yield f"{'low, high':>9}" + "".join(f"{high:^18}" for high in _HIGHS)
     for low in _LOWS:
-        bands = [Band(low if low else -1.0, high if high < 1 else 2.0) for high in _HIGHS]
-        found = [(1 - band.sent(log.p).mean(), figures(log, replies, band)) for band in bands]
+        bands = [Band(low or -1.0, high if high < 1 else 2.0) for high in _HIGHS]
+        sent = [band.sent(log.p) for band in bands]
+        found = [(1 - some.mean(), figures(log, replies, some)) for some in sent]
         cells = (f"{share:4.0%} {one.auroc.mean():.3f} {one.pairwise.mean():.3f}" for share, one in found)
         yield f"{low:9.2f}" + "".join(f"{cell:^18}" for cell in cells)
 
@@ -200,12 +229,13 @@ def main() -> None:
     parser.add_argument("labelled")
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--added", action="store_true", help="Add log-odds instead of averaging them.")
     parser.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="Print this band alone.")
     given = parser.parse_args()
     labelled = read(given.labelled)
     for path in given.results:
         log = logged(labelled, path)
-        replies = {accuracy: replied(log, accuracy, given.draws) for accuracy in ACCURACIES}
+        replies = {accuracy: replied(log, accuracy, given.draws, added=given.added) for accuracy in ACCURACIES}
         print(f"\n{path.name}: {len(log.p)} records, {len(log.better)} pairs")
         if given.bounds:
             print("\n".join(curve(log, replies, [Band(*given.bounds)])))
@@ -214,7 +244,8 @@ def main() -> None:
         print("\naround 0.5", *curve(log, replies, around_half()), sep="\n")
         print("\naround the median rank", *curve(log, replies, around_median(log.p)), sep="\n")
         for accuracy in ACCURACIES:
-            print(f"\nsaved, auroc, pairwise over low and high: {_name(accuracy)}", *table(log, replies[accuracy]), sep="\n")
+            print(f"\n{_name(accuracy)}: saved, auroc, pairwise over low and high")
+            print("\n".join(table(log, replies[accuracy])))
 
 
 if __name__ == "__main__":
