@@ -439,7 +439,7 @@ def test_texts_of_the_record_stay_inside_the_fences() -> None:
 
 
 def test_what_speaks_to_the_judge_does_not_arrive() -> None:
-    """Hostile text that is recognised is left out in every field, and cannot close a mark, even if it knew the nonce."""
+    """Hostile text that is recognised is left out in every field, and closes no mark, even if it knew the nonce."""
     nonce = "0123456789abcdef"
     with serve(in_turn(GOOD)) as endpoint:
         _run(_judge(endpoint.url, clock=Clock(nonce=lambda: nonce)), _hostile(nonce))
