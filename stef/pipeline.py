@@ -188,7 +188,7 @@ class Pipeline:
         case = _case(record, rules, understood, understood.compared, so_far.findings)
         offline = self.offline.verdict(case)
         given = offline if self.judge.kind is JudgeKind.OFFLINE else await self.judge.judge(case)
-        return finished(so_far, case, capped(given, case, offline))
+        return finished(so_far, case, capped(given, case, offline), given)
 
     def _start(self, arrival: Arrival, rules: AppRules, problem: tuple[Finding, ...] = ()) -> Start:
         """What is known before anything was understood."""
@@ -304,8 +304,8 @@ def _case(
     )
 
 
-def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evaluation:
-    """Put the score on an evaluation."""
+def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement, given: Judgement) -> Evaluation:
+    """Put the score on an evaluation: that of a judgement, which the caps made of the given one."""
     points = score(case.alignment, judgement.verdict, judgement.confidence, so_far.provenance.score_profile)
     return replace(
         so_far,
@@ -315,7 +315,7 @@ def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evalu
         p_offline=case.evidence.p_offline,
         p_raw=case.evidence.p_raw,
         weighed=case.evidence.weighed,
-        p_correct=p_correct(case, judgement),
+        p_correct=p_correct(case, judgement, given),
         alignment=case.alignment,
         expansion=case.expansion,
         normalizations=case.normalizations,
@@ -324,10 +324,14 @@ def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement) -> Evalu
     )
 
 
-def p_correct(case: JudgeCase, judgement: Judgement) -> float:
-    """The evidence and the verdict together; a model that may have been talked to only lowers it."""
-    both = combined(case.evidence.p_offline, judgement)
-    return min(both, case.evidence.p_offline) if is_suspected(case) else both
+def p_correct(case: JudgeCase, judgement: Judgement, given: Judgement) -> float:
+    """The evidence and the verdict together; a model that may have been talked to only lowers it.
+
+    What it holds against such a record counts as it gave it: no record asks for that.
+    """
+    evidence = case.evidence.p_offline
+    both = combined(evidence, judgement)
+    return min(both, combined(evidence, given), evidence) if is_suspected(case) else both
 
 
 def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Known | None = None) -> Pipeline:

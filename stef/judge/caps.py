@@ -112,12 +112,7 @@ def _lowered(given: Judgement, case: JudgeCase) -> Judgement:
 
 
 def _at_most(result: Judgement, offline: Judgement, given: Judgement) -> Judgement:
-    """What a text of the record may have talked the judge into counts for nothing: neither verdict nor γ rises.
-
-    What a judge holds against a record, no record asks for: it stands, and with its own γ.
-    """
-    if not given.verdict.affirms and result.verdict.rank >= offline.verdict.rank:
-        return result
+    """What a text of the record may have talked the judge into counts for nothing: neither verdict nor γ rises."""
     confidence = min(result.confidence, offline.confidence)
     if result.verdict.rank > offline.verdict.rank:
         return replace(result, confidence=confidence)
