@@ -1,12 +1,14 @@
-"""From `p_offline` as the weights give it to one that holds for a user's own records, frozen: it comes in as a value.
+"""From probabilities as weights and models give them to ones that hold for a user's own records, frozen values.
 
-How a map is fitted stands in `calibrate`, how it is kept in `calibrationfile.py`.
+How the maps are fitted stands in `calibrate`, how they are kept in `calibrationfile.py`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 # No evidence from texts makes anything quite sure.
 _LEAST = 0.0001
@@ -43,6 +45,52 @@ class Calibration:
 
 
 IDENTITY = Calibration()
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """How p_offline and what a model says become one probability: a weighted sum of their log-odds.
+
+    The default is their mean.
+    """
+
+    offline: float = 0.5
+    model: float = 0.5
+    intercept: float = 0.0
+
+    def apply(self, p_offline: float, said: float) -> float:
+        """The probability that the statement is right, to four decimals.
+
+        Args:
+            p_offline: From the evidence.
+            said: Probability that it is right, by the model's verdict and its γ.
+        """
+        odds = self.offline * log_odds(p_offline) + self.model * log_odds(said) + self.intercept
+        return min(max(round(probability(odds), 4), _LEAST), 1 - _LEAST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCalibration:
+    """What a model's word is worth, as labels have shown it.
+
+    Attributes:
+        confidences: By what γ rests on (`token`, `agreement`, `said`): from γ as it is given to one that holds.
+        combination: Of p_offline and the model's verdict.
+        name: Version, for provenance; "" where nothing was fitted.
+        digest: Of what decides; "" where nothing was fitted.
+    """
+
+    confidences: Mapping[str, Calibration] = field(default_factory=lambda: MappingProxyType({}))
+    combination: Combination = Combination()
+    name: str = ""
+    digest: str = ""
+
+    def confidence(self, basis: str, given: float) -> float:
+        """γ that holds, to four decimals."""
+        return round(self.confidences.get(basis, IDENTITY).apply(given), 4)
+
+
+AS_SAID = JudgeCalibration()
 
 
 def log_odds(p: float) -> float:

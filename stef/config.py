@@ -56,7 +56,12 @@ SETTINGS: tuple[Setting, ...] = tuple(
             "How Φ is made: the paper's way, or stef-2, where no answer gains by being surely wrong.",
             {"choices": ("stef-1", "stef-2")},
         ),
-        ("judge", "offline", "Who judges.", {"choices": ("offline", "llm")}),
+        (
+            "judge",
+            "offline",
+            "Who judges: the evidence alone, a model, or the model only where the evidence leaves it open.",
+            {"choices": ("offline", "llm", "cascade")},
+        ),
         ("model", "", "Model that judges, as litellm names it, such as openai/gpt-5-mini.", {}),
         ("api_base", "", "Address of an OpenAI-compatible endpoint, when it is not the provider's own.", {}),
         ("judge_timeout", 60.0, "Seconds that one call to the model may take.", {"low": 0.01}),
@@ -65,8 +70,42 @@ SETTINGS: tuple[Setting, ...] = tuple(
         (
             "on_outage",
             "offline",
-            "What records get when the model stays down: the offline verdict (marked), or outcome failed.",
+            "What records get when the model stays down or the budget is spent: a marked offline verdict, or failed.",
             {"choices": ("offline", "failed")},
+        ),
+        ("cascade_low", 0.25, "A cascade asks the model only where p_offline is above this.", {"high": 1.0}),
+        ("cascade_high", 0.65, "A cascade asks the model only where p_offline is below this.", {"high": 1.0}),
+        ("judge_rate", "1", "Share of those records that the model gets; for agent versions: 0.1, 2.3.0=1.", {}),
+        ("judge_samples", 1, "Times that the model is asked about each record.", {"low": 1, "high": 25}),
+        ("judge_temperature", 0.0, "Temperature of the model; several samples need one above 0.", {"high": 2.0}),
+        (
+            "judge_logprobs",
+            "auto",
+            "Whether to ask for probabilities of tokens, which make the best confidence.",
+            {"choices": ("auto", "on", "off")},
+        ),
+        (
+            "judge_reply",
+            "auto",
+            "How the model is held to the reply's shape; auto takes the strictest that it is known to take.",
+            {"choices": ("auto", "schema", "tool", "text")},
+        ),
+        ("judge_fallbacks", "", "Models that litellm asks when the first one fails, with commas between.", {}),
+        ("judge_concurrency", 0, "Calls to the model at the same time; 0 for as many as records.", {"high": 10_000}),
+        ("judge_tokens_per_minute", 0, "Tokens that may go to and fro in a minute; calls queue; 0 for no bound.", {}),
+        ("judge_budget", 0.0, "US dollars that one day (UTC) may cost; 0 for no bound.", {}),
+        ("judge_price", "", "US dollars for a million tokens in and out, such as 0.15/0.60; empty: litellm's.", {}),
+        ("judge_file", "stef-judge.db", "Where verdicts and what they cost are kept, for all processes together.", {}),
+        ("judge_cache", 100_000, "Verdicts that are kept and not paid for again; 0 keeps none.", {}),
+        ("judge_recheck", 0.0, "Share of kept verdicts that the model is asked for again, for flips.", {"high": 1.0}),
+        ("judge_calibration", "", "File that stef calibrate judge wrote: what the model's word is worth.", {}),
+        ("judge_record", "", "File to which each exchange with the model is appended.", {}),
+        ("judge_replay", "", "File of recorded exchanges that are played back in place of a model.", {}),
+        (
+            "schema_hint",
+            "none",
+            "What the model is shown of tables and columns: nothing, what the rules allow, or what the log has shown.",
+            {"choices": ("none", "rules", "catalogue")},
         ),
         ("concurrency", 8, "Records evaluated at the same time.", {"low": 1, "high": 10_000}),
         (
@@ -121,6 +160,25 @@ class Settings:
     judge_retries: int
     max_outage: float
     on_outage: str
+    cascade_low: float
+    cascade_high: float
+    judge_rate: str
+    judge_samples: int
+    judge_temperature: float
+    judge_logprobs: str
+    judge_reply: str
+    judge_fallbacks: str
+    judge_concurrency: int
+    judge_tokens_per_minute: int
+    judge_budget: float
+    judge_price: str
+    judge_file: str
+    judge_cache: int
+    judge_recheck: float
+    judge_calibration: str
+    judge_record: str
+    judge_replay: str
+    schema_hint: str
     concurrency: int
     max_sql_bytes: int
     catalogue: str

@@ -20,6 +20,7 @@ import structlog
 
 from stef import calibrationfile, data, rulefiles
 from stef.apprules import NO_RULES, AppRules
+from stef.calibration import AS_SAID, Calibration, Combination, JudgeCalibration
 from stef.catalogue import Epoch
 from stef.config import Settings
 from stef.errors import JudgeError, RecordError, RulesError, SettingError, StoreError
@@ -27,7 +28,9 @@ from stef.finding import Finding, FindingCode, finding
 from stef.ingest import FieldMapping, read
 from stef.judge import Judge, JudgeCase
 from stef.judge.caps import capped, is_suspected
+from stef.judge.making import make_judge
 from stef.judge.offline import OfflineJudge
+from stef.provenance import Provenance
 from stef.recent import Recent
 from stef.record import Arrival, Message, QueryRecord
 from stef.result import (
@@ -36,14 +39,13 @@ from stef.result import (
     JudgeKind,
     Judgement,
     Outcome,
-    Provenance,
     Reason,
 )
 from stef.score import PROFILE, combined, score
 from stef.seen import Seen, content_key, found_in, look
 from stef.spec import QuerySpec, Source
 from stef.timespan import Calendar
-from stef.understand import Compared, Knowledge, ReadQuestion, Understood, question_reader
+from stef.understand import Compared, Knowledge, ReadQuestion, Understood, catalogue_of, question_reader
 from stef.version import __version__
 from stef.weights import Weights
 
@@ -108,6 +110,8 @@ class Pipeline:
         self.rulebook, self.knowledge, self.judge = rulebook, knowledge, judge
         self.mapping, self.known, self.profile = mapping, known, profile
         self.offline = OfflineJudge(knowledge.weights)
+        fitted: JudgeCalibration = getattr(judge, "calibration", AS_SAID)
+        self._combination = fitted.combination
         self._seen: Recent[bytes, Seen] = Recent(remembered)
         self._identities: Recent[Hashable, tuple[Provenance, str]] = Recent(64)
 
@@ -185,10 +189,11 @@ class Pipeline:
         so_far = _with_reading(start, understood, start.findings + seen.suspected)
         if understood.compared is None:
             return replace(so_far, outcome=Outcome.SKIPPED, reason=understood.reason, detail=understood.detail)
-        case = _case(record, rules, understood, understood.compared, so_far.findings)
+        case = _case(record, rules, understood, understood.compared, so_far.findings, self.knowledge)
         offline = self.offline.verdict(case)
         given = offline if self.judge.kind is JudgeKind.OFFLINE else await self.judge.judge(case)
-        return finished(so_far, case, capped(given, case, offline), given)
+        judgement = capped(given, case, offline)
+        return finished(so_far, case, judgement, p_correct(case, judgement, given, self._combination))
 
     def _start(self, arrival: Arrival, rules: AppRules, problem: tuple[Finding, ...] = ()) -> Start:
         """What is known before anything was understood."""
@@ -236,11 +241,16 @@ class Pipeline:
             parameters=str(getattr(self.judge, "parameters", "")),
             basis=basis,
             catalogue="" if pinned is None else pinned.digest,
-            calibration=f"{calibration.name}@{calibration.digest}" if calibration.digest else "",
+            calibration=_fitted(calibration),
+            judge_calibration=_fitted(getattr(self.judge, "calibration", AS_SAID)),
             inline_rules=rules.inline_digest,
             trust_inline_rules=trust,
         )
         return provenance, config
+
+
+def _fitted(calibration: Calibration | JudgeCalibration) -> str:
+    return f"{calibration.name}@{calibration.digest}" if calibration.digest else ""
 
 
 def _digest(decides: list[object]) -> str:
@@ -289,7 +299,12 @@ def _with_reading(start: Evaluation, seen: Understood, further: tuple[Finding, .
 
 
 def _case(
-    record: QueryRecord, rules: AppRules, seen: Understood, compared: Compared, findings: tuple[Finding, ...]
+    record: QueryRecord,
+    rules: AppRules,
+    seen: Understood,
+    compared: Compared,
+    findings: tuple[Finding, ...],
+    known: Knowledge,
 ) -> JudgeCase:
     return JudgeCase(
         record=record,
@@ -301,11 +316,12 @@ def _case(
         normalizations=compared.normalizations,
         findings=findings,
         rules=rules,
+        catalogue=catalogue_of(record, known),
     )
 
 
-def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement, given: Judgement) -> Evaluation:
-    """Put the score on an evaluation: that of a judgement, which the caps made of the given one."""
+def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement, p: float) -> Evaluation:
+    """Put the score on an evaluation."""
     points = score(case.alignment, judgement.verdict, judgement.confidence, so_far.provenance.score_profile)
     return replace(
         so_far,
@@ -315,7 +331,7 @@ def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement, given: J
         p_offline=case.evidence.p_offline,
         p_raw=case.evidence.p_raw,
         weighed=case.evidence.weighed,
-        p_correct=p_correct(case, judgement, given),
+        p_correct=p,
         alignment=case.alignment,
         expansion=case.expansion,
         normalizations=case.normalizations,
@@ -324,14 +340,14 @@ def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement, given: J
     )
 
 
-def p_correct(case: JudgeCase, judgement: Judgement, given: Judgement) -> float:
+def p_correct(case: JudgeCase, judgement: Judgement, given: Judgement, combination: Combination) -> float:
     """The evidence and the verdict together; a model that may have been talked to only lowers it.
 
-    What it holds against such a record counts as it gave it: no record asks for that.
+    What it holds against such a record counts as it gave it, before the caps: no record asks for that.
     """
     evidence = case.evidence.p_offline
-    both = combined(evidence, judgement)
-    return min(both, combined(evidence, given), evidence) if is_suspected(case) else both
+    both = combined(evidence, judgement, combination)
+    return min(both, combined(evidence, given, combination), evidence) if is_suspected(case) else both
 
 
 def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Known | None = None) -> Pipeline:
@@ -369,28 +385,3 @@ def remembering(read_question: ReadQuestion, size: int = 4096) -> ReadQuestion:
         return memory.get(key) or memory.keep(key, read_question(text, source, rules, calendar))
 
     return read_or_recall
-
-
-def make_judge(settings: Settings, weights: Weights) -> Judge:
-    """The judge that the settings name.
-
-    Raises:
-        PromptError: The prompt is wrong.
-        SettingError: A model is to judge, and none is named.
-    """
-    offline = OfflineJudge(weights)
-    if settings.judge == "offline":
-        return offline
-    if not settings.model:
-        raise SettingError("model: found nothing; allowed: a model as litellm names it (judge is llm)")
-    from stef.judge.llm import LlmJudge, load_prompt
-    from stef.judge.retry import Policy
-
-    return LlmJudge(
-        model=settings.model,
-        prompt=load_prompt(Path(settings.prompts), settings.prompt),
-        api_base=settings.api_base,
-        timeout=settings.judge_timeout,
-        policy=Policy(retries=settings.judge_retries, max_outage=settings.max_outage),
-        fallback=offline if settings.on_outage == "offline" else None,
-    )

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from stef.finding import Finding
 from stef.forest import Weighed
+from stef.provenance import Provenance
 from stef.spec import Filter, QuerySpec
 
 RESULT_VERSION = 1
@@ -201,6 +202,13 @@ class JudgeKind(StrEnum):
     CASCADE = "cascade"
 
 
+class Route(StrEnum):
+    """Why a model that could have been asked was not."""
+
+    SURE = "sure"  # p_offline lies outside the cascade's thresholds
+    NOT_DRAWN = "not_drawn"  # only a share of the records goes to the model
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeReason:
     """Why the judge says so: a code from the closed list and one sentence."""
@@ -238,6 +246,14 @@ class Judgement:
         raw_verdict: As the judge gave it, when a cap lowered it.
         cap: The fact that capped it, else "".
         fallback: Offline verdict in place of a model's: "", "outage" or "budget".
+        model: Who answered.
+        raw_confidence: γ before any calibration; None where nothing is calibrated.
+        basis: What a model's γ rests on: "token", "agreement" or "said".
+        samples: Replies that the verdict rests on.
+        cached: It was given before, for the same case.
+        flipped: Whether the model, asked more than once, took both sides; None where it was asked once.
+        route: Why no model was asked.
+        chance: Probability that the model was asked, where only a share of the records is.
     """
 
     kind: JudgeKind
@@ -249,6 +265,20 @@ class Judgement:
     fallback: str = ""
     model: str = ""
     usage: Usage | None = None
+    raw_confidence: Confidence | None = None
+    basis: str = ""
+    samples: int = 1
+    cached: bool = False
+    flipped: bool | None = None
+    route: Route | None = None
+    chance: Probability | None = None
+
+    @property
+    def weight(self) -> float:
+        """How many records it stands for in a mean, where only a share of them was drawn: 0 for one that was not."""
+        if self.chance is None:
+            return 1.0
+        return 0.0 if self.route is Route.NOT_DRAWN else 1 / self.chance
 
 
 class Band(StrEnum):
@@ -301,38 +331,6 @@ class Evidence:
     reasons: tuple[JudgeReason, ...] = ()
     weighed: tuple[Weighed, ...] = ()
     features: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """What made a result; `scoring_config` is the digest of what decides the score.
-
-    Attributes:
-        basis: The same digest without the epoch of a store's catalogue: a result of an earlier epoch answers a second
-            delivery.
-        catalogue: Digest of the epoch.
-        dialect: The one that read the statement.
-        dialect_logged: The one that the record names.
-        inline_rules: Digest of R_app carried by the record.
-    """
-
-    stef: str
-    semantics: int
-    score_profile: str
-    sqlglot: str
-    weights: str
-    rules: str = ""
-    prompt: str = ""
-    judge: str = ""
-    model: str = ""
-    parameters: str = ""
-    basis: str = ""
-    catalogue: str = ""
-    calibration: str = ""
-    dialect: str = ""  # the one that read the statement
-    dialect_logged: str = ""  # the one that the record names
-    inline_rules: str = ""  # digest of R_app carried by the record
-    trust_inline_rules: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,13 @@ higher Φ. `stef-2` differs in this alone: its Γ rises with the certainty that 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
+from stef.calibration import Combination
 from stef.result import Alignment, Band, Category, Confidence, JudgeKind, Judgement, Phi, Score, Verdict
 
 PROFILE = "stef-1"
+MEAN = Combination()
 PROFILES = (PROFILE, "stef-2")
 FILTER_POINTS: Mapping[Category, int] = {
     Category.FULL: 5,
@@ -63,16 +64,13 @@ def score(alignment: Alignment, verdict: Verdict, confidence: Confidence, profil
     return Score(phi=phi, band=band(phi), filters=filters, verdict=points, delta=delta, multiplier=gamma)
 
 
-def combined(p_offline: float, judgement: Judgement) -> float:
-    """`p_correct`: p_offline, averaged in log-odds with a model's verdict where one gave it."""
+def combined(p_offline: float, judgement: Judgement, combination: Combination = MEAN) -> float:
+    """`p_correct`: p_offline, put together with a model's verdict where one gave it."""
     if judgement.kind is JudgeKind.OFFLINE:
         return p_offline
-    right = judgement.verdict.affirms
-    said = judgement.confidence if right else 1.0 - judgement.confidence
-    mean = (_log_odds(p_offline) + _log_odds(said)) / 2
-    return round(1 / (1 + math.exp(-mean)), 4)
+    return combination.apply(p_offline, affirmed(judgement))
 
 
-def _log_odds(p: float) -> float:
-    p = min(max(p, 0.001), 0.999)
-    return math.log(p / (1 - p))
+def affirmed(judgement: Judgement) -> float:
+    """Probability that the statement is right, by a verdict and its γ."""
+    return judgement.confidence if judgement.verdict.affirms else 1.0 - judgement.confidence

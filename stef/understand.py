@@ -195,7 +195,7 @@ def _compared(
         alignment=alignment,
         rules=rules,
         findings=found,
-        catalogue=_catalogue(record, known),
+        catalogue=catalogue_of(record, known),
     )
     return Compared(
         alignment=alignment,
@@ -209,5 +209,6 @@ def _calibrated(evidence: Evidence, calibration: Calibration) -> Evidence:
     return replace(evidence, p_offline=calibration.apply(evidence.p_offline), p_raw=evidence.p_offline)
 
 
-def _catalogue(record: QueryRecord, known: Knowledge) -> Catalogue | None:
+def catalogue_of(record: QueryRecord, known: Knowledge) -> Catalogue | None:
+    """What the log has shown of a record's database; None where there is nothing."""
     return None if known.catalogues is None else known.catalogues.of(record.app, record.database)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stef.errors import RecordError
+from stef.provenance import Provenance
 from stef.record import Message
 from stef.result import (
     Alignment,
@@ -17,7 +18,6 @@ from stef.result import (
     JudgeKind,
     Judgement,
     Outcome,
-    Provenance,
     Reason,
     Score,
     Verdict,

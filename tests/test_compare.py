@@ -16,6 +16,7 @@ from stef.compare import Answer, Row, compare, from_evaluation, from_lines, ques
 from stef.compare.difference import LEAST_QUESTIONS, answer, interval
 from stef.compare.figures import quantile
 from stef.errors import InputError, SettingError
+from stef.provenance import Provenance
 from stef.result import (
     Band,
     Evaluation,
@@ -23,7 +24,6 @@ from stef.result import (
     Judgement,
     JudgeReason,
     Outcome,
-    Provenance,
     Reason,
     Verdict,
     to_json,

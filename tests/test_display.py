@@ -23,6 +23,7 @@ from stef.display.grid import Styled, line, table
 from stef.display.text import clean, number, percent, safe, short, signed
 from stef.errors import RecordError
 from stef.finding import Finding, Severity
+from stef.provenance import Provenance
 from stef.record import QueryRecord
 from stef.result import (
     Alignment,
@@ -39,7 +40,6 @@ from stef.result import (
     Match,
     Normalization,
     Outcome,
-    Provenance,
     Reason,
     Score,
     Specs,

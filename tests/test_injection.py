@@ -197,7 +197,9 @@ def _on(rows: list[Record]) -> Mapping[tuple[str, str], Judged]:
     model = Model()
 
     async def all_of_them(url: str) -> dict[tuple[str, str], Judged]:
-        pipeline = build(resolve({"judge": "llm", "model": MODEL, "api_base": url, "prompts": str(ROOT / "prompts")}))
+        # Without a memory of verdicts: every record asks the model.
+        chosen = {"judge": "llm", "model": MODEL, "api_base": url, "judge_cache": "0"}
+        pipeline = build(resolve({**chosen, "prompts": str(ROOT / "prompts")}))
         bench = Bench(pipeline, model)
         try:
             return {(name, row["id"]): await bench.judged(WRONG[name], row) for name in WRONG for row in rows}

@@ -20,8 +20,9 @@ from stef.apprules import AppRules, Condition
 from stef.errors import JudgeError, JudgeFailure, PromptError
 from stef.finding import Finding, Severity
 from stef.judge.case import JudgeCase
-from stef.judge.client import _retry_after, load
+from stef.judge.client import ModelOptions, ReplyForm, load
 from stef.judge.dossier import facts
+from stef.judge.faults import retry_after
 from stef.judge.llm import LlmJudge, load_prompt
 from stef.judge.retry import Breaker, CallError, Clock, ModelDownError, Policy, Trouble, delay, persist
 from stef.record import QueryRecord
@@ -76,8 +77,10 @@ class _Offline:
 
 
 def _judge(url: str, **options: object) -> LlmJudge:
-    settings = {"model": MODEL, "prompt": load_prompt(PROMPTS, "judge"), "timeout": 5.0, "policy": QUICK, **options}
-    return LlmJudge(api_base=url, **settings)  # type: ignore[arg-type]
+    own = {name: options.pop(name) for name in tuple(options) if name in ModelOptions.__dataclass_fields__}
+    asked = ModelOptions(**{"model": MODEL, "timeout": 5.0, "api_base": url, **own})  # type: ignore[arg-type]
+    settings = {"prompt": load_prompt(PROMPTS, "judge"), "policy": QUICK, **options}
+    return LlmJudge(asked, **settings)  # type: ignore[arg-type]
 
 
 def _run(judge: LlmJudge, *cases: JudgeCase) -> list[Judgement | JudgeError]:
@@ -285,7 +288,7 @@ def _without(word: str) -> Script:
 def test_refused_parameter_is_left_out_from_then_on(word: str) -> None:
     """A provider that takes no temperature (or no schema) is asked again without, and later calls start without."""
     with serve(_without(word)) as endpoint:
-        results = _run(_judge(endpoint.url, json_schema=True), _case(), _case())
+        results = _run(_judge(endpoint.url, form=ReplyForm.SCHEMA), _case(), _case())
     assert [word in body for body in endpoint.requests] == [True, False, False]
     assert [result.usage.attempts for result in results if isinstance(result, Judgement) and result.usage] == [2, 1]
 
@@ -301,7 +304,7 @@ def test_model_that_litellm_knows_to_take_no_temperature_is_asked_without() -> N
 def test_request_asks_for_temperature_zero_and_the_schema() -> None:
     """The request holds temperature 0 and the prompt's reply schema, verdict first as the prompt orders."""
     with serve(in_turn(GOOD)) as endpoint:
-        _run(_judge(endpoint.url, json_schema=True))
+        _run(_judge(endpoint.url, form=ReplyForm.SCHEMA))
     body = endpoint.requests[0]
     schema = body["response_format"]["json_schema"]
     assert body["temperature"] == 0
@@ -520,7 +523,7 @@ def test_identity_names_what_decides_a_verdict(tmp_path: Path) -> None:
     others = {
         _judge("", model="openai/other").identity,
         _judge("", prompt=load_prompt(tmp_path, "judge")).identity,
-        _judge("", json_schema=True).identity,
+        _judge("", form=ReplyForm.SCHEMA).identity,
     }
     assert len({first, *others}) == 4
 
@@ -644,7 +647,7 @@ def test_retry_after_is_a_number_or_a_date(header: str, least: float | None, mos
 
     error = Exception()
     error.response = Response()  # type: ignore[attr-defined]
-    found = _retry_after(error)
+    found = retry_after(error)
     assert (found is None) == (least is None)
     assert found is None or (least is not None and most is not None and least <= found <= most)
 

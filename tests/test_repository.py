@@ -97,7 +97,7 @@ def test_every_dependency_is_pinned():
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_a_pin_names_the_extras_that_others_ask_for(name):
-    """An older pip takes `httpx[http2]` for another package than `httpx`: unpinned, it would get the newest, and fail."""
+    """An older pip takes `httpx[http2]` for a package of its own: not pinned, the newest is taken, and fails."""
     text = (ROOT / name).read_text(encoding="utf-8")
     pinned = {
         package: set(filter(None, (extras or "").split(",")))

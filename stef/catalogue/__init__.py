@@ -7,7 +7,7 @@ a `View` leaves the record's own one out.
 
 from stef.catalogue.epoch import Epoch, Learners, Where
 from stef.catalogue.learner import Learner, Tally
-from stef.catalogue.observation import Observation, day_of, key_mark, observe, question_digest
+from stef.catalogue.observation import Observation, day_of, folded_table, key_mark, observe, question_digest
 from stef.catalogue.plain import declared, declared_rows, from_plain, to_plain
 from stef.catalogue.snapshot import Catalogue, View
 
@@ -23,6 +23,7 @@ __all__ = [
     "day_of",
     "declared",
     "declared_rows",
+    "folded_table",
     "from_plain",
     "key_mark",
     "observe",

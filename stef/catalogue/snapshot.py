@@ -269,6 +269,17 @@ class View:
         declared = self.catalogue.declared.get(table, frozenset())
         return column in declared or self.used((COLUMN, table, column)) > 0
 
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Columns that were seen on a table, the most used first, then those that were only declared."""
+        seen = sorted(self.below("columns", table), key=lambda item: (-self.used(item), item))
+        declared = sorted(self.catalogue.declared.get(table, frozenset()))
+        return tuple(dict.fromkeys((*(item[2] for item in seen), *declared)))
+
+    def tables(self) -> tuple[str, ...]:
+        """Tables of which enough is known, the most used first, and those that were declared."""
+        used = sorted((-self.used(item), item[1]) for item in self.catalogue.used if item[0] == TABLE)
+        return tuple(dict.fromkeys((*(name for _, name in used if self.knows_table(name)), *self.catalogue.declared)))
+
     def tables_with(self, column: str) -> tuple[str, ...]:
         """Tables on which a column was seen or declared."""
         seen = (item[1] for item in self.below("tables", column) if item[1])

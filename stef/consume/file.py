@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from stef.config import SETTINGS
 from stef.errors import ConsumerError, nearest
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
@@ -129,6 +130,35 @@ class JudgeIn(_Strict):
     retries: int | None = None
     max_outage: float | None = None
     on_outage: str | None = None
+    low: float | None = Field(default=None, description="Of a cascade.")
+    high: float | None = Field(default=None, description="Of a cascade.")
+    rate: float | str | None = None
+    samples: int | None = None
+    temperature: float | None = None
+    logprobs: str | None = None
+    reply: str | None = None
+    fallbacks: Texts = []
+    concurrency: int | None = None
+    tokens_per_minute: int | None = None
+    budget: float | None = None
+    price: str | None = None
+    file: str | None = None
+    cache: int | None = None
+    recheck: float | None = None
+    judge_calibration: str | None = None
+    record: str | None = None
+    replay: str | None = None
+    schema_hint: str | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """What it says, under the names of the settings."""
+        plain = {name: value for name, value in self if name != "fallbacks"}
+        named = {"kind": "judge", "low": "cascade_low", "high": "cascade_high"}
+        own = {row.name for row in SETTINGS}
+        found = {named.get(name, name if name in own else f"judge_{name}"): value for name, value in plain.items()}
+        # `concurrency` alone is that of the records.
+        found["judge_concurrency"] = found.pop("concurrency")
+        return found | {"judge_fallbacks": ", ".join(self.fallbacks) or None}
 
 
 class CatalogueIn(_Strict):
@@ -173,10 +203,6 @@ class Consumer(_Strict):
         """What the file says of the settings in `stef.config`, under their names there."""
         store = next((sink for sink in self.sinks if isinstance(sink, StoreOut)), None)
         exporter = next((sink for sink in self.sinks if isinstance(sink, PrometheusOut)), None)
-        judge = {
-            {"kind": "judge", "timeout": "judge_timeout", "retries": "judge_retries"}.get(name, name): value
-            for name, value in self.judge
-        }
         found = {
             "store": store and store.path,
             "raw_days": store and store.raw_days,
@@ -188,7 +214,7 @@ class Consumer(_Strict):
             "score_profile": self.score_profile,
             "catalogue_days": self.catalogue.days,
             "concurrency": self.limits.concurrency,
-            **judge,
+            **self.judge.settings(),
         }
         return {name: value for name, value in found.items() if value is not None}
 

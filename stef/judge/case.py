@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stef.apprules import NO_RULES, AppRules
+from stef.catalogue import Catalogue
 from stef.finding import Finding
 from stef.record import QueryRecord
 from stef.result import Alignment, Evidence, Expansion, JudgeKind, Judgement, Normalization, Specs
@@ -20,6 +21,7 @@ class JudgeCase:
         statement: The SQL to be scored, comments removed.
         specs: What the three texts ask for.
         findings: Safety, policy and hostile-input findings.
+        catalogue: What the log has shown of the record's database; None where nothing is known.
     """
 
     record: QueryRecord
@@ -31,6 +33,7 @@ class JudgeCase:
     normalizations: tuple[Normalization, ...] = ()
     findings: tuple[Finding, ...] = ()
     rules: AppRules = NO_RULES
+    catalogue: Catalogue | None = None
 
 
 class Judge(Protocol):

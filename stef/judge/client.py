@@ -7,102 +7,117 @@ provider says about a fault is not passed on, since it may repeat either.
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import importlib
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
 
+from stef.judge.completion import Completion, Request, Spent, Token
+from stef.judge.faults import fault, refused_option
 from stef.judge.retry import CallError, Trouble
 
 _loading = threading.Lock()
 # A reply that is in no shape known to litellm ends in one of these.
 _SHAPELESS = (LookupError, TypeError, ValueError, AttributeError)
 _NO_KEY = "none"
+_ALTERNATIVES = 5  # tokens whose probability is asked for at each place: one for each verdict, and one more
+# Servers of one's own that take a JSON schema for whatever model they hold; litellm knows it of hosted models only.
+_OWN_SERVERS = frozenset({"ollama", "ollama_chat", "hosted_vllm", "llamafile", "lm_studio"})
+
+# Parameters that mean nothing without another one.
+_TOGETHER = {"logprobs": "top_logprobs", "tools": "tool_choice"}
+
+
+class ReplyForm(StrEnum):
+    """How a model is held to the shape of the reply."""
+
+    AUTO = "auto"  # the first of the others that litellm knows the model to take
+    SCHEMA = "schema"
+    TOOL = "tool"
+    TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """One reply; None for figures that the provider does not give."""
+class Price:
+    """US dollars for a million tokens."""
 
-    text: str
-    cut: bool = False
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
+    input: float
+    output: float
 
-
-@dataclass(slots=True, kw_only=True)
-class Spent:
-    """What the calls of one judgement took together; None where nobody said."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    seconds: float = 0.0
-    attempts: int = 0
-
-    def add(self, done: Completion) -> None:
-        """Count one reply in."""
-        self.input_tokens = _sum(self.input_tokens, done.input_tokens)
-        self.output_tokens = _sum(self.output_tokens, done.output_tokens)
-        self.cost_usd = _sum(self.cost_usd, done.cost_usd)
+    def of(self, done: Completion) -> float | None:
+        """What a reply cost; None when its tokens are not known."""
+        if done.input_tokens is None or done.output_tokens is None:
+            return None
+        return (done.input_tokens * self.input + done.output_tokens * self.output) / 1e6
 
 
-_Amount = TypeVar("_Amount", int, float)
-
-
-def _sum(left: _Amount | None, right: _Amount | None) -> _Amount | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return left + right
-
-
-@dataclass(slots=True, kw_only=True)
-class ModelClient:
-    """Calls one model through litellm.
-
-    Temperature 0 and the reply's JSON schema are asked for where the model takes them: when the provider refuses one,
-    the call is made again without, and later calls leave it out from the start.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """Which model is asked, and how.
 
     Attributes:
-        model: As litellm names it.
+        model: As litellm names it, such as `openai/gpt-5-mini`.
         api_base: Address of a compatible endpoint; "" for the provider's own.
         timeout: Seconds that one attempt may take in all.
-        json_schema: Whether to ask for the schema; None: where litellm knows that the model takes one.
-        now: Clock for `Spent.seconds`.
+        form: How the model is held to the shape of the reply.
+        logprobs: Whether to ask for the probabilities of tokens; None: where litellm knows that the provider has them.
+        temperature: 0 and more.
+        fallbacks: Models that litellm asks when this one fails.
+        price: Instead of litellm's; None: litellm's, where it knows one.
     """
 
     model: str
     api_base: str = ""
     timeout: float = 60.0
-    json_schema: bool | None = None
+    form: ReplyForm = ReplyForm.AUTO
+    logprobs: bool | None = None
+    temperature: float = 0.0
+    fallbacks: tuple[str, ...] = ()
+    price: Price | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelClient:
+    """Calls one model through litellm; a `Client`.
+
+    What is asked for beside the text (temperature, shape of the reply, probabilities of tokens) is left out where
+    litellm knows that the model does not take it. When the provider refuses one, the call is made again without, and
+    later calls leave it out from the start.
+
+    Attributes:
+        options: Which model, and how.
+        now: Clock for `Spent.seconds`.
+    """
+
+    options: ModelOptions
     now: Callable[[], float] = time.monotonic
     _refused: set[str] = field(default_factory=set)
     _litellm: Any = None
+    _known: frozenset[str] = frozenset()
 
-    async def complete(
-        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any], spent: Spent
-    ) -> Completion:
+    async def complete(self, request: Request, spent: Spent) -> Completion:
         """Make one attempt, and count it.
 
         Raises:
             CallError: No reply.
         """
         if self._litellm is None:
-            self._litellm = await asyncio.to_thread(load)
-        if not self.api_base and (missing := self._missing_keys()):
+            loaded = await asyncio.to_thread(load)
+            self._known = frozenset(loaded.get_supported_openai_params(self.options.model) or ())
+            self._litellm = loaded
+        if not self.options.api_base and (missing := self._missing_keys()):
             raise CallError(Trouble.REFUSED, f"{', '.join(missing)} is not set in the environment")
         while True:
-            options = self._options(schema)
+            given = self._given(request)
             began = self.now()
             spent.attempts += 1
             try:
-                done = await self._attempt(messages, options)
+                done = await self._attempt(request, given)
             except _OptionRefusedError as refused:
                 self._refused.add(refused.option)
             else:
@@ -111,38 +126,75 @@ class ModelClient:
             finally:
                 spent.seconds += self.now() - began
 
-    async def _attempt(self, messages: Sequence[Mapping[str, str]], options: dict[str, Any]) -> Completion:
+    async def _attempt(self, request: Request, given: dict[str, Any]) -> Completion:
+        asked = self.options
+        messages = [dict(message) for message in request.messages]
         try:
-            async with asyncio.timeout(self.timeout):
+            async with asyncio.timeout(asked.timeout):
                 reply = await self._litellm.acompletion(
-                    model=self.model, messages=list(messages), timeout=self.timeout, num_retries=0, **options
+                    model=asked.model, messages=messages, timeout=asked.timeout, num_retries=0, **given
                 )
-            return _completion(reply)
+            return _completion(reply, asked)
         except TimeoutError:
-            raise CallError(Trouble.TIMEOUT, f"no reply within {self.timeout:g} s") from None
+            raise CallError(Trouble.TIMEOUT, f"no reply within {asked.timeout:g} s") from None
         except self._litellm.exceptions.openai.OpenAIError as error:
-            refused = _refused_option(error, options)
-            raise (_OptionRefusedError(refused) if refused else _fault(error, self.model)) from None
+            refused = refused_option(error, given)
+            raise (_OptionRefusedError(refused) if refused else fault(error, asked.model)) from None
         except _SHAPELESS as error:
             raise CallError(Trouble.SERVER, f"a reply in no known shape ({type(error).__name__})") from None
+        except Exception as error:
+            # What litellm raises when all of them have failed has no class of its own, and says nothing of the cause.
+            if type(error) is Exception and asked.fallbacks:
+                raise CallError(Trouble.SERVER, "the model and its fallbacks fail") from None
+            raise
 
-    def _options(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        options: dict[str, Any] = {"temperature": 0}
-        known = self._litellm.supports_response_schema(self.model) if self.json_schema is None else self.json_schema
-        if known:
-            named = {"name": "verdict", "schema": dict(schema), "strict": True}
-            options["response_format"] = {"type": "json_schema", "json_schema": named}
+    def _given(self, request: Request) -> dict[str, Any]:
+        """Everything beside model and messages."""
+        given: dict[str, Any] = {"temperature": self.options.temperature} | self._shape(request.schema)
+        if self._wants_logprobs():
+            given |= {"logprobs": True, "top_logprobs": _ALTERNATIVES}
+        if self.options.fallbacks:
+            given["fallbacks"] = list(self.options.fallbacks)
         for name in self._refused:
-            options.pop(name, None)
-        if self.api_base:
-            options["api_base"] = self.api_base
-            if not self._litellm.validate_environment(self.model)["keys_in_environment"]:
-                options["api_key"] = _NO_KEY
-        return options
+            given.pop(name, None)
+            given.pop(_TOGETHER.get(name, name), None)
+        if self.options.api_base:
+            given["api_base"] = self.options.api_base
+            if not self._litellm.validate_environment(self.options.model)["keys_in_environment"]:
+                given["api_key"] = _NO_KEY
+        return given
+
+    def _wants_logprobs(self) -> bool:
+        return "top_logprobs" in self._known if self.options.logprobs is None else self.options.logprobs
+
+    def _shape(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters that hold the model to the reply's schema."""
+        match self._form():
+            case ReplyForm.SCHEMA:
+                named = {"name": "verdict", "schema": dict(schema), "strict": True}
+                return {"response_format": {"type": "json_schema", "json_schema": named}}
+            case ReplyForm.TOOL:
+                function = {"name": "verdict", "description": "Give the verdict.", "parameters": dict(schema)}
+                chosen = {"type": "function", "function": {"name": "verdict"}}
+                return {"tools": [{"type": "function", "function": function}], "tool_choice": chosen}
+            case _:
+                return {}
+
+    def _form(self) -> ReplyForm:
+        """The form that is asked for: the wanted one, or else the strictest that the model takes."""
+        if self.options.form is not ReplyForm.AUTO:
+            return self.options.form
+        model = self.options.model
+        takes_schema = self._litellm.supports_response_schema(model) or model.partition("/")[0] in _OWN_SERVERS
+        if takes_schema and "response_format" not in self._refused:
+            return ReplyForm.SCHEMA
+        if self._litellm.supports_function_calling(model) and "tools" not in self._refused:
+            return ReplyForm.TOOL
+        return ReplyForm.TEXT
 
     def _missing_keys(self) -> list[str]:
         """API keys that the provider needs and the environment lacks; without one litellm reports a failing server."""
-        missing: list[str] = self._litellm.validate_environment(self.model)["missing_keys"]
+        missing: list[str] = self._litellm.validate_environment(self.options.model)["missing_keys"]
         return missing if all(name.endswith("_API_KEY") for name in missing) else []
 
     async def aclose(self) -> None:
@@ -173,65 +225,55 @@ def load() -> Any:  # noqa: ANN401 - litellm is not typed
         return litellm
 
 
-_COMPLAINTS = {"temperature": ("temperature",), "response_format": ("response_format", "json_schema", "schema")}
+def has_price(model: str) -> bool:
+    """Whether litellm knows what a model's tokens cost; imports it."""
+    known: dict[str, Any] = load().model_cost
+    found = known.get(model) or known.get(model.partition("/")[2]) or {}
+    return bool(found.get("input_cost_per_token") or found.get("output_cost_per_token"))
 
 
-def _refused_option(error: Exception, options: Mapping[str, Any]) -> str | None:
-    """Which of the optional parameters a provider complains about."""
-    if getattr(error, "status_code", None) not in {400, 422}:
-        return None
-    text = str(error).lower()
-    for name, words in _COMPLAINTS.items():
-        if name in options and any(word in text for word in words):
-            return name
-    return None
-
-
-def _completion(reply: Any) -> Completion:  # noqa: ANN401
+def _completion(reply: Any, asked: ModelOptions) -> Completion:  # noqa: ANN401
     choice = reply.choices[0]
     usage = getattr(reply, "usage", None)
     tokens = (getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0)
     said = any(tokens)
     # litellm puts zeros where the provider says nothing, and 0 or None for a model without a known price.
     cost = reply._hidden_params.get("response_cost") if said else None  # noqa: SLF001 - where litellm keeps the price
-    return Completion(
-        text=choice.message.content or "",
+    done = Completion(
+        text=_text(choice.message),
         cut=choice.finish_reason == "length",
         input_tokens=tokens[0] if said else None,
         output_tokens=tokens[1] if said else None,
         cost_usd=float(cost) if cost else None,
+        model=str(reply.model or "") if asked.fallbacks and _fell_back(reply) else "",
+        tokens=_tokens(choice),
     )
+    return done if asked.price is None else replace(done, cost_usd=asked.price.of(done))
 
 
-def _fault(error: Exception, model: str) -> CallError:
-    """Sort an exception of litellm by its status."""
-    status = getattr(error, "status_code", None)
-    name = type(error).__name__
-    match status:
-        case _ if "Timeout" in name or status == 408:
-            return CallError(Trouble.TIMEOUT, "the call timed out")
-        case 429:
-            return CallError(Trouble.BUSY, "the provider is busy (429)", _retry_after(error))
-        case 401 | 403:
-            return CallError(Trouble.REFUSED, f"the provider refuses the key (status {status}, {name})")
-        case int() if 400 <= status < 500:
-            hint = f"; litellm must know the model {model}" if "LLM Provider NOT provided" in str(error) else ""
-            return CallError(Trouble.REFUSED, f"the provider refuses the request (status {status}, {name}{hint})")
-        case int() if status >= 500 and "Connection" not in f"{name} {error}":
-            return CallError(Trouble.SERVER, f"the provider fails (status {status})", _retry_after(error))
-        case _:
-            return CallError(Trouble.CONNECTION, "no connection")
+def _text(message: Any) -> str:  # noqa: ANN401
+    """What the model said, in words or as the arguments of the tool that it was given."""
+    for call in getattr(message, "tool_calls", None) or ():
+        if call.function.arguments:
+            return str(call.function.arguments)
+    return message.content or ""
 
 
-def _retry_after(error: Exception) -> float | None:
-    """Seconds of a Retry-After header, which is a number or a date; None when there is none that makes sense."""
-    response = getattr(error, "response", None)
-    text = str(response.headers.get("retry-after", "")) if response is not None else ""
+def _fell_back(reply: Any) -> bool:  # noqa: ANN401
+    """Whether a fallback answered."""
+    headers = reply._hidden_params.get("additional_headers") or {}  # noqa: SLF001 - where litellm says it
+    return int(headers.get("x-litellm-attempted-fallbacks") or 0) > 0
+
+
+def _tokens(choice: Any) -> tuple[Token, ...]:  # noqa: ANN401
+    """The tokens with their probabilities; () for what is no such list."""
+    content = getattr(getattr(choice, "logprobs", None), "content", None)
     try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return seconds if 0 <= seconds < float("inf") else None
+        return tuple(_token(item) for item in content or ())
+    except (*_SHAPELESS, OverflowError):
+        return ()
+
+
+def _token(item: Any) -> Token:  # noqa: ANN401
+    others = tuple((str(other.token), float(other.logprob)) for other in item.top_logprobs or ())
+    return Token(str(item.token), float(item.logprob), others)

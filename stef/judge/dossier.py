@@ -7,28 +7,48 @@ verdict is combined with it later, and must not repeat it.
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from stef.apprules import AppRules
+from stef.catalogue import folded_table, question_digest
 from stef.judge.case import JudgeCase
 from stef.judge.untrusted import fence
 from stef.result import Alignment, Expansion, FilterEvidence
 from stef.spec import Aggregation, GroupKey, Join, Limit, OrderKey, QuerySpec
 from stef.values import to_plain
 
-VARIABLES = ("question", "expansion", "sql", "facts", "rules", "nonce")
+VARIABLES = ("question", "expansion", "sql", "facts", "rules", "schema", "nonce")
 REQUIRED = ("question", "sql", "nonce")
 # Characters kept of each text.
-_LIMITS = {"question": 4_000, "expansion": 4_000, "sql": 24_000, "facts": 8_000, "rules": 6_000}
+_LIMITS = {"question": 4_000, "expansion": 4_000, "sql": 24_000, "facts": 8_000, "rules": 6_000, "schema": 6_000}
 _NOTHING = "(none)"
+_MOST_COLUMNS, _MOST_TABLES = 60, 60
+# Where a question is asked at a certain moment, what follows from it stands among the facts.
+_MOMENT = "asked at: "
 
 
-def variables(case: JudgeCase, nonce: str) -> dict[str, str]:
+class SchemaHint(StrEnum):
+    """Where the names of tables and columns come from that the model is shown."""
+
+    NONE = "none"
+    RULES = "rules"
+    CATALOGUE = "catalogue"
+
+
+def variables(case: JudgeCase, nonce: str, hint: SchemaHint = SchemaHint.NONE) -> dict[str, str]:
     """Everything that a prompt may show, by the names in `VARIABLES`.
 
     Args:
         case: Its texts are untrusted.
         nonce: Of this call; nobody may know it beforehand.
+        hint: What `schema` holds.
     """
     texts = {
         "question": case.record.question,
@@ -36,8 +56,68 @@ def variables(case: JudgeCase, nonce: str) -> dict[str, str]:
         "sql": case.statement,
         "facts": "\n".join(facts(case)) or _NOTHING,
         "rules": rules(case.rules),
+        "schema": "\n".join(schema(case, hint)) or _NOTHING,
     }
     return {name: fence(name, text, nonce, _LIMITS[name]) for name, text in texts.items()} | {"nonce": nonce}
+
+
+def gist(case: JudgeCase, hint: SchemaHint = SchemaHint.NONE) -> tuple[str, ...]:
+    """What a verdict depends on: two records with the same gist can share one.
+
+    Texts are in canonical form (white space, quotes, the spelling of numbers and keywords). The moment of the question
+    is left out, since what it decides stands among the facts.
+    """
+    found = [line for line in facts(case) if not line.startswith(_MOMENT)]
+    texts = (case.record.question, case.record.expanded_question or "")
+    return (
+        *(" ".join(unicodedata.normalize("NFKC", text).split()) for text in texts),
+        _canonical(case.statement),
+        "\n".join(found),
+        rules(case.rules),
+        "\n".join(schema(case, hint)),
+    )
+
+
+def _canonical(statement: str) -> str:
+    """A statement as its tokens; as it is where sqlglot cannot take it apart."""
+    try:
+        tokens = sqlglot.tokenize(statement)
+    except SqlglotError:
+        return statement
+    return json.dumps([_spelt(token.token_type, token.text) for token in tokens])
+
+
+def _spelt(kind: TokenType, text: str) -> str:
+    match kind:
+        case TokenType.STRING:
+            return f"'{text}'"
+        case TokenType.IDENTIFIER:
+            return f'"{text}"'
+        case TokenType.NUMBER:
+            try:
+                return str(Decimal(text).normalize())
+            except InvalidOperation:
+                return text
+        case _:
+            return text.upper()
+
+
+def schema(case: JudgeCase, hint: SchemaHint) -> Iterator[str]:
+    """Names of tables and columns: those of the statement's tables, and what other tables there are.
+
+    The record's own question never counts.
+    """
+    if hint is SchemaHint.RULES and case.rules.allowed_tables:
+        yield f"tables that may be read: {', '.join(case.rules.allowed_tables[:_MOST_TABLES])}"
+    if hint is not SchemaHint.CATALOGUE or case.catalogue is None:
+        return
+    view = case.catalogue.without(question_digest(case.record.question, case.catalogue.key))
+    known = view.tables()
+    used = {folded_table(name) for name in (case.specs.sql.tables if case.specs.sql else ())}
+    for table in (name for name in known if name in used):
+        yield f"columns seen on {table}: {', '.join(view.columns(table)[:_MOST_COLUMNS])}"
+    if others := [name for name in known if name not in used][:_MOST_TABLES]:
+        yield f"other tables seen: {', '.join(others)}"
 
 
 def facts(case: JudgeCase) -> Iterator[str]:
@@ -78,7 +158,7 @@ def _context(case: JudgeCase) -> Iterator[str]:
         yield f"dialect as logged: {record.dialect}"
     if record.asked_at:
         zone = f", zone {record.timezone}" if record.timezone else ""
-        yield f"asked at: {record.asked_at.isoformat()}{zone}"
+        yield f"{_MOMENT}{record.asked_at.isoformat()}{zone}"
 
 
 def _spec(spec: QuerySpec) -> Iterator[str]:
