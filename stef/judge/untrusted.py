@@ -38,7 +38,7 @@ _SHORT = 12  # characters in which nothing is said
 _LONGEST_RUN = 6  # sentences or lines that only speak together
 _MOST_RUNS = 200  # sentences among which such a run is looked for
 # Texts of which each literal and each long name is read by itself too: there, a speech need not begin a sentence.
-_TAKEN_APART = frozenset({"sql", "rules", "parameters", "facts"})
+_TAKEN_APART = frozenset({"sql", "rules", "parameters", "facts", "schema"})
 
 
 def defuse(text: str, nonce: str) -> str:
