@@ -25,10 +25,9 @@ import numpy as np
 from stef import data
 from stef.apprules import NO_RULES
 from stef.catalogue import Epoch, Learners, Where, observe
-from stef.pipeline import remembering
 from stef.record import QueryRecord
 from stef.timespan import Calendar
-from stef.understand import Knowledge, question_reader, read_statement, understand
+from stef.understand import Knowledge, question_reader, read_statement, remembering, understand
 
 FOLDS = 5
 _CLOCK = Calendar()

@@ -45,6 +45,8 @@ class AppRules:
         allowed_tables: Tables that may be read, `*` as a wildcard; () for no restriction.
         denied_functions: Functions that may not be called, beside the built-in list.
         out_of_scope: Topics that the application does not answer.
+        private_values: Texts that never leave the process as they are, wherever they stand.
+        private_columns: Columns whose values never do, numbers and dates too.
         inline_digest: Digest of rules that the record carried and that were merged in; "" for none.
     """
 
@@ -66,6 +68,8 @@ class AppRules:
     allowed_tables: tuple[str, ...] = ()
     denied_functions: tuple[str, ...] = ()
     out_of_scope: tuple[str, ...] = ()
+    private_values: tuple[str, ...] = ()
+    private_columns: tuple[str, ...] = ()
     inline_digest: str = ""
 
     def physical(self, word: str) -> str | None:

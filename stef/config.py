@@ -132,6 +132,24 @@ SETTINGS: tuple[Setting, ...] = tuple(
             "Secret under which a catalogue marks values and words; the same for building one and for scoring with it.",
             {},
         ),
+        (
+            "pseudonymize",
+            False,
+            "Show a model keyed tokens in place of names, quoted values and the SQL's literals.",
+            {},
+        ),
+        (
+            "redact_store",
+            False,
+            "Store and emit such tokens too; raw messages are then not kept.",
+            {},
+        ),
+        (
+            "privacy_key",
+            "",
+            "Secret that the tokens are made with, the same for the same tokens; without it each process has its own.",
+            {},
+        ),
         ("http", "", "Address for /metrics, /healthz and /readyz, such as 127.0.0.1:9464; empty for none.", {}),
         ("raw_days", 30, "Days that raw payloads are kept in the store; 0 keeps none.", {"high": 36_500}),
         ("log_level", "info", "Least level that is logged.", {"choices": ("debug", "info", "warning", "error")}),
@@ -184,6 +202,9 @@ class Settings:
     catalogue: str
     catalogue_days: float
     catalogue_key: str
+    pseudonymize: bool
+    redact_store: bool
+    privacy_key: str
     http: str
     raw_days: int
     log_level: str

@@ -30,6 +30,7 @@ from stef.judge import Judge, JudgeCase
 from stef.judge.caps import capped, is_suspected
 from stef.judge.making import make_judge
 from stef.judge.offline import OfflineJudge
+from stef.leaving import Privacy, hidden_from_models, leaving, privacy_key
 from stef.provenance import Provenance
 from stef.recent import Recent
 from stef.record import Arrival, Message, QueryRecord
@@ -43,9 +44,8 @@ from stef.result import (
 )
 from stef.score import PROFILE, combined, score
 from stef.seen import Seen, content_key, found_in, look
-from stef.spec import QuerySpec, Source
 from stef.timespan import Calendar
-from stef.understand import Compared, Knowledge, ReadQuestion, Understood, catalogue_of, question_reader
+from stef.understand import Compared, Knowledge, Understood, catalogue_of, question_reader, remembering
 from stef.version import __version__
 from stef.weights import Weights
 
@@ -94,6 +94,7 @@ class Pipeline:
         known: Says which records have an answer already, so that a second delivery is not judged again.
         remembered: Most records whose result is kept for others with the same texts; 0 keeps none.
         profile: Score profile.
+        privacy: Hides the values of what leaves; None leaves them.
     """
 
     def __init__(
@@ -106,9 +107,10 @@ class Pipeline:
         known: Known | None = None,
         remembered: int = REMEMBERED,
         profile: str = PROFILE,
+        privacy: Privacy | None = None,
     ) -> None:
         self.rulebook, self.knowledge, self.judge = rulebook, knowledge, judge
-        self.mapping, self.known, self.profile = mapping, known, profile
+        self.mapping, self.known, self.profile, self.privacy = mapping, known, profile, privacy
         self.offline = OfflineJudge(knowledge.weights)
         fitted: JudgeCalibration = getattr(judge, "calibration", AS_SAID)
         self._combination = fitted.combination
@@ -126,6 +128,7 @@ class Pipeline:
             known=self.known,
             remembered=self._seen.size,
             profile=self.profile,
+            privacy=self.privacy,
         )
 
     async def evaluate(self, message: Message) -> tuple[Evaluation | RecordError, ...]:
@@ -136,7 +139,7 @@ class Pipeline:
             StoreError: The store cannot say what it knows.
         """
         found = read(message, mapping=self.mapping, now=datetime.now(UTC))
-        results = [await self._guarded(arrival) for arrival in found.arrivals]
+        results = [self._leaving(arrival, await self._guarded(arrival)) for arrival in found.arrivals]
         return (*results, *found.rejected)
 
     async def close(self) -> None:
@@ -144,6 +147,12 @@ class Pipeline:
         close = getattr(self.judge, "aclose", None)
         if close is not None:
             await close()
+
+    def _leaving(self, arrival: Arrival, result: Evaluation) -> Evaluation:
+        """The result as it may leave the process."""
+        if self.privacy is None or arrival.record is None:
+            return result
+        return self.privacy.leaving(result, arrival.record, self.rulebook.rules(arrival.record)[0])
 
     async def _guarded(self, arrival: Arrival) -> Evaluation:
         """The one broad except: a bug costs one record its score, and the result says so."""
@@ -159,7 +168,8 @@ class Pipeline:
             return _ended(start, outcome=Outcome.FAILED, reason=Reason(error.failure.value), detail=error.detail)
         except Exception as error:  # noqa: BLE001 - see the docstring
             kind = type(error).__name__
-            structlog.get_logger().error("record failed", event_key=arrival.event_key, error=kind, exc_info=True)
+            told = {"event_key": arrival.event_key, "error": kind, "exc_info": self.privacy is None}
+            structlog.get_logger().error("record failed", **told)
             start = start or self._start(arrival, NO_RULES)
             return _ended(start, outcome=Outcome.FAILED, reason=Reason.INTERNAL, detail=kind)
 
@@ -372,16 +382,8 @@ def build(settings: Settings, *, mapping: FieldMapping | None = None, known: Kno
         denied=data.denied_functions(),
         max_sql_bytes=settings.max_sql_bytes,
     )
-    judge = make_judge(settings, weights)
-    return Pipeline(rulebook, knowledge, judge, mapping=mapping, known=known, profile=settings.score_profile)
-
-
-def remembering(read_question: ReadQuestion, size: int = 4096) -> ReadQuestion:
-    """Keep what the last questions asked for: agents are asked the same things, and versions are compared on them."""
-    memory: Recent[tuple[str, Source, str, str, Calendar], QuerySpec] = Recent(size)
-
-    def read_or_recall(text: str, source: Source, rules: AppRules, calendar: Calendar) -> QuerySpec:
-        key = (text, source, rules.digest, rules.inline_digest, calendar)
-        return memory.get(key) or memory.keep(key, read_question(text, source, rules, calendar))
-
-    return read_or_recall
+    key = privacy_key(settings)
+    judge = make_judge(settings, weights, hide=hidden_from_models(settings, key))
+    privacy = leaving(settings, key)
+    profile = settings.score_profile
+    return Pipeline(rulebook, knowledge, judge, mapping=mapping, known=known, profile=profile, privacy=privacy)

@@ -85,6 +85,12 @@ class AppRulesFile(BaseModel):
         default_factory=list, description="Functions that may not be called, beside the built-in list."
     )
     out_of_scope: list[str] = Field(default_factory=list, description="Topics that the application does not answer.")
+    private_values: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="Texts that are hidden wherever they stand, where values are hidden."
+    )
+    private_columns: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="Columns whose values are always hidden then, numbers and dates too."
+    )
 
 
 def json_schema() -> dict[str, Any]:
@@ -131,6 +137,8 @@ def compile_rules(content: Mapping[str, Any], *, name: str = "", path: str = "",
         allowed_tables=tuple(read.allowed_tables),
         denied_functions=tuple(read.denied_functions),
         out_of_scope=tuple(read.out_of_scope),
+        private_values=tuple(read.private_values),
+        private_columns=tuple(read.private_columns),
     )
 
 

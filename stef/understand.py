@@ -20,6 +20,7 @@ from stef.lexicon import Lexicon
 from stef.nl import extract as nl
 from stef.normalize import normalize
 from stef.phrasebook import Phrasebook
+from stef.recent import Recent
 from stef.record import QueryRecord
 from stef.result import Alignment, Evidence, Expansion, Normalization, Reason, Specs
 from stef.spec import QuerySpec, Source
@@ -49,6 +50,17 @@ def question_reader(lexicon: Lexicon, books: Sequence[Phrasebook] = ()) -> ReadQ
         return tongues.joined(spec, other)
 
     return read
+
+
+def remembering(read_question: ReadQuestion, size: int = 4096) -> ReadQuestion:
+    """Keep what the last questions asked for: agents are asked the same things, and versions are compared on them."""
+    memory: Recent[tuple[str, Source, str, str, Calendar], QuerySpec] = Recent(size)
+
+    def read_or_recall(text: str, source: Source, rules: AppRules, calendar: Calendar) -> QuerySpec:
+        key = (text, source, rules.digest, rules.inline_digest, calendar)
+        return memory.get(key) or memory.keep(key, read_question(text, source, rules, calendar))
+
+    return read_or_recall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -525,3 +525,18 @@ def test_another_key_opens_no_catalogue(run):
     run("catalogue", "build", "log.jsonl", "known.json", "--catalogue-key", "one")
     code, output = run("score", "log.jsonl", "--catalogue", "known.json", "--catalogue-key", "two")
     assert (3, True) == (code, "another key" in output)
+
+
+def test_a_secret_observation_counts_and_keeps_no_text():
+    """Where a store hides values they count by their marks, and a text that was kept before is forgotten."""
+    spec = spec_of("SELECT * FROM vans WHERE city = 'Turku'")
+    seen = [observe(spec, f"Which vans {number}?", key="k") for number in range(8)]
+    open_, secret = Learner("k"), Learner("k")
+    for one in seen:
+        open_.add(one)
+        secret.add(replace(one, secret=True))
+    assert ["Turku"] == list(open_.texts.values())
+    assert {} == secret.texts
+    assert open_.users == secret.users
+    open_.add(replace(seen[0], secret=True))
+    assert {} == open_.texts

@@ -197,6 +197,7 @@ def test_the_parts_of_a_consumer_are_explained():
         - {"kind", "session_seconds", "poll_seconds"},
         "rules": set(consumer_file.RulesIn.model_fields),
         "judge": set(consumer_file.JudgeIn.model_fields),
+        "privacy": set(consumer_file.PrivacyIn.model_fields),
         "limits": set(consumer_file.LimitsIn.model_fields),
         "dead_letters": {"path", "topic"},
         "sinks": {"store", "jsonl", "kafka", "prometheus", "path", "specs", "topic", "address"},

@@ -52,6 +52,8 @@ def test_every_key_of_a_rules_file_is_read():
         "allowed_tables": ["boats"],
         "denied_functions": ["sleep"],
         "out_of_scope": ["salaries"],
+        "private_values": ["Heron"],
+        "private_columns": ["owner_id"],
     }
     rules = compile_rules(content, name="harbour")
     unset = [key for key in content if getattr(rules, key) == getattr(NO_RULES, key)]
@@ -156,6 +158,7 @@ def test_a_record_cannot_set_what_belongs_to_the_operator(key):
         "mandatory_filters": [], "allowed_tables": ["*"], "denied_functions": [], "limit_guard": 1, "default_limit": 1,
         "default_order_by": ["a"], "timezone": "Asia/Tokyo", "dialect": "tsql", "week_start": "friday",
         "fiscal_year_start_month": 9, "version": "9", "description": "x", "out_of_scope": ["x"],
+        "private_values": ["x"], "private_columns": ["x"],
     }  # fmt: skip
     inline = {key: values[key], "column_mappings": {"length": "len"}}
     assert getattr(OPERATOR, key) == getattr(merged(OPERATOR, inline, trust=True), key)

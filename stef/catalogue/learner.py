@@ -58,7 +58,9 @@ class Learner:
         for item in _bounded(seen.items, tally):
             self._count(tally, item, 1)
         for mark, text in seen.texts.items():
-            if self.users[mark] >= ENOUGH_FOR_TEXT:
+            if seen.secret:
+                self.texts.pop(mark, None)
+            elif self.users[mark] >= ENOUGH_FOR_TEXT:
                 self.texts.setdefault(mark, text)
         if len(self.questions) > self.most + self.most // 10:
             self._shrink()

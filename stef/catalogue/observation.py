@@ -48,6 +48,7 @@ class Observation:
         items: What the statement uses.
         texts: Mark → value as written; a catalogue keeps it only when enough questions used it.
         day: When it was asked, in days since 1970; None when not known.
+        secret: No text of it may be kept, however many questions used it.
     """
 
     question: str
@@ -55,6 +56,7 @@ class Observation:
     items: frozenset[Item]
     texts: MappingProxyType[str, str] = field(default_factory=lambda: MappingProxyType({}))
     day: int | None = None
+    secret: bool = False
 
 
 def observe(sql: QuerySpec, question: str, *, key: str = "", day: int | None = None) -> Observation:

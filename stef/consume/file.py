@@ -168,6 +168,14 @@ class CatalogueIn(_Strict):
     days: float | None = None
 
 
+class PrivacyIn(_Strict):
+    """What must not leave as it is."""
+
+    pseudonymize: bool | None = None
+    redact_store: bool | None = None
+    key: str | None = Field(default=None, description="Only as ${NAME} of the environment.")
+
+
 class LimitsIn(_Strict):
     """Bounds of the loop; see `stef.stream.limits`."""
 
@@ -194,6 +202,7 @@ class Consumer(_Strict):
     rules: RulesIn = RulesIn()
     judge: JudgeIn = JudgeIn()
     catalogue: CatalogueIn = CatalogueIn()
+    privacy: PrivacyIn = PrivacyIn()
     score_profile: str | None = Field(default=None, description="stef-1 or stef-2.")
     sinks: list[Output] = [StoreOut(kind="store")]
     dead_letters: DeadLettersOut = DeadLettersOut()
@@ -212,6 +221,9 @@ class Consumer(_Strict):
             "trust_inline_rules": self.rules.trust_inline,
             "catalogue": self.catalogue.use,
             "score_profile": self.score_profile,
+            "pseudonymize": self.privacy.pseudonymize,
+            "redact_store": self.privacy.redact_store,
+            "privacy_key": self.privacy.key,
             "catalogue_days": self.catalogue.days,
             "concurrency": self.limits.concurrency,
             **self.judge.settings(),
@@ -251,7 +263,7 @@ def _fill(value: Any, environment: Mapping[str, str], path: str, place: str) -> 
     """Put the environment's values into texts, after parsing, so that none of them can be read as YAML."""
     if isinstance(value, dict):
         for key, item in value.items():
-            if _SECRET.search(str(key)) and isinstance(item, str) and not _VARIABLE.search(item):
+            if _is_secret(_at(place, key)) and isinstance(item, str) and not _VARIABLE.search(item):
                 raise ConsumerError(path, _at(place, key), "a secret in the file", "${NAME} of the environment")
         return {str(key): _fill(item, environment, path, _at(place, key)) for key, item in value.items()}
     if isinstance(value, list):
@@ -271,6 +283,10 @@ def _fill(value: Any, environment: Mapping[str, str], path: str, place: str) -> 
         return found
 
     return _VARIABLE.sub(one, value)
+
+
+def _is_secret(place: str) -> bool:
+    return place == "privacy.key" or _SECRET.search(place.rpartition(".")[2]) is not None
 
 
 def _at(place: str, key: object) -> str:
@@ -335,6 +351,7 @@ def _model(raw: dict[str, Any], steps: list[int | str]) -> type[BaseModel]:
         "judge": JudgeIn,
         "catalogue": CatalogueIn,
         "dead_letters": DeadLettersOut,
+        "privacy": PrivacyIn,
         "limits": LimitsIn,
     }
     match steps:

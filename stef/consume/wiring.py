@@ -146,7 +146,8 @@ def _store(consumer: Consumer, settings: Settings, stack: AsyncExitStack) -> Sto
     """The store that the consumer writes to, old raw messages forgotten."""
     if not any(isinstance(sink, StoreOut) for sink in consumer.sinks):
         return None
-    store = stack.enter_context(Store.open(settings.store, raw_days=settings.raw_days, learning=learning(settings)))
+    raw_days = 0 if settings.redact_store else settings.raw_days
+    store = stack.enter_context(Store.open(settings.store, raw_days=raw_days, learning=learning(settings)))
     store.prune_raw()
     return store
 

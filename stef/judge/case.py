@@ -21,6 +21,8 @@ class JudgeCase:
         statement: The SQL to be scored, comments removed.
         specs: What the three texts ask for.
         findings: Safety, policy and hostile-input findings.
+        asked: The question as it came, where the record has it in tokens; never shown.
+        notes: What a reader of the texts must know beside them, a sentence each, of ours and not of the record.
         catalogue: What the log has shown of the record's database; None where nothing is known.
     """
 
@@ -33,6 +35,8 @@ class JudgeCase:
     normalizations: tuple[Normalization, ...] = ()
     findings: tuple[Finding, ...] = ()
     rules: AppRules = NO_RULES
+    notes: tuple[str, ...] = ()
+    asked: str = ""
     catalogue: Catalogue | None = None
 
 

@@ -111,7 +111,7 @@ def schema(case: JudgeCase, hint: SchemaHint) -> Iterator[str]:
         yield f"tables that may be read: {', '.join(case.rules.allowed_tables[:_MOST_TABLES])}"
     if hint is not SchemaHint.CATALOGUE or case.catalogue is None:
         return
-    view = case.catalogue.without(question_digest(case.record.question, case.catalogue.key))
+    view = case.catalogue.without(question_digest(case.asked or case.record.question, case.catalogue.key))
     known = view.tables()
     used = {folded_table(name) for name in (case.specs.sql.tables if case.specs.sql else ())}
     for table in (name for name in known if name in used):
@@ -122,6 +122,7 @@ def schema(case: JudgeCase, hint: SchemaHint) -> Iterator[str]:
 
 def facts(case: JudgeCase) -> Iterator[str]:
     """What the symbolic side found, one fact a line."""
+    yield from case.notes
     yield from _context(case)
     for title, spec in (
         ("question asks", case.specs.question),

@@ -26,6 +26,7 @@ from stef.judge.client import ModelClient, ModelOptions
 from stef.judge.completion import Client, Completion, Request, Spent, Token
 from stef.judge.dossier import REQUIRED, VARIABLES, SchemaHint, gist, variables
 from stef.judge.limits import Gate
+from stef.judge.private import HideCase, as_it_is
 from stef.judge.reply import ReasonCode, Reply, parse
 from stef.judge.retry import Breaker, Clock, ModelDownError, Policy, persist
 from stef.judge.untrusted import defuse, shorten
@@ -125,9 +126,10 @@ class LlmJudge:
         asking: How a record is put to it.
         means: What calls may take.
         clock: Time and chance, for tests.
+        hide: Hides the values of a case from the model; None shows them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword for each thing that decides a call
         self,
         options: ModelOptions,
         prompt: Prompt,
@@ -138,6 +140,7 @@ class LlmJudge:
         asking: Asking | None = None,
         means: Means | None = None,
         clock: Clock | None = None,
+        hide: HideCase | None = None,
     ) -> None:
         self.kind = JudgeKind.LLM
         self.model, self.prompt, self.fallback = options.model, prompt, fallback
@@ -156,8 +159,10 @@ class LlmJudge:
                 "schema_hint": self.asking.hint.value,
                 "fallbacks": list(options.fallbacks),
                 "client": CLIENT_SEMANTICS,
+                **({"pseudonymize": True} if hide else {}),
             }
         )
+        self._hide = hide or as_it_is
         parts = json.dumps([options.model, prompt.digest, self.parameters])
         self.identity = f"llm:{self.model}:{prompt.name}@{prompt.digest}:{_digest(parts)[:16]}"
         if self.calibration.digest:
@@ -174,7 +179,8 @@ class LlmJudge:
                 day's is spent, and no fallback).
         """
         try:
-            return await self._judged(case)
+            hidden, restored = self._hide(case)
+            return restored(await self._judged(hidden))
         except (ModelDownError, BudgetSpentError) as error:
             if self.fallback is None:
                 raise

@@ -10,6 +10,7 @@ from stef.config import Settings
 from stef.errors import SettingError
 from stef.judge.case import Judge
 from stef.judge.offline import OfflineJudge
+from stef.judge.private import HideCase
 from stef.result import JudgeKind
 from stef.weights import Weights
 
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
     from stef.judge.llm import LlmJudge
 
 
-def make_judge(settings: Settings, weights: Weights) -> Judge:
+def make_judge(settings: Settings, weights: Weights, hide: HideCase | None = None) -> Judge:
     """Put a judge together; the parts that a model needs are imported only for one.
+
+    Args:
+        settings: What they say of the judge.
+        weights: Of the offline judge.
+        hide: Hides the values of a case from a model; None shows them.
 
     Raises:
         PromptError: The prompt is wrong.
@@ -41,7 +47,7 @@ def make_judge(settings: Settings, weights: Weights) -> Judge:
         found = f"{settings.cascade_low:g} and {settings.cascade_high:g}"
         raise SettingError(f"cascade_low, cascade_high: found {found}; allowed: the first one smaller")
     rates = Rates.read(settings.judge_rate)
-    model = _model_judge(settings, offline)
+    model = _model_judge(settings, offline, hide)
     if settings.judge == "llm" and rates.takes_all:
         return model
     return CascadeJudge(
@@ -54,7 +60,7 @@ def make_judge(settings: Settings, weights: Weights) -> Judge:
     )
 
 
-def _model_judge(settings: Settings, offline: OfflineJudge) -> LlmJudge:
+def _model_judge(settings: Settings, offline: OfflineJudge, hide: HideCase | None) -> LlmJudge:
     from stef import calibrationfile
     from stef.judge.dossier import SchemaHint
     from stef.judge.limits import Gate
@@ -82,6 +88,7 @@ def _model_judge(settings: Settings, offline: OfflineJudge) -> LlmJudge:
             cache=cache,
             budget=budget,
         ),
+        hide=hide,
     )
 
 

@@ -39,6 +39,8 @@ _LONGEST_RUN = 6  # sentences or lines that only speak together
 _MOST_RUNS = 200  # sentences among which such a run is looked for
 # Texts of which each literal and each long name is read by itself too: there, a speech need not begin a sentence.
 _TAKEN_APART = frozenset({"sql", "rules", "parameters", "facts", "schema"})
+_TOKEN = re.compile(r"[a-z]{1,20}_[0-9a-f]{12}")
+_LONGEST_TOKEN = 33
 
 
 def defuse(text: str, nonce: str) -> str:
@@ -58,9 +60,14 @@ def shorten(text: str, limit: int) -> tuple[str, int]:
     """
     if len(text) <= limit:
         return text, 0
-    omitted = len(text) - limit
     head = limit * 3 // 4
-    return f"{text[:head]}\n[… {omitted} characters left out here …]\n{text[head + omitted :]}", omitted
+    tail = head + len(text) - limit
+    # A word that stands for a hidden value is kept or left out as a whole.
+    for token in _TOKEN.finditer(text, max(0, head - _LONGEST_TOKEN), tail + _LONGEST_TOKEN):
+        head = token.start() if token.start() < head < token.end() else head
+        tail = token.end() if token.start() < tail < token.end() else tail
+    omitted = tail - head
+    return f"{text[:head]}\n[… {omitted} characters left out here …]\n{text[tail:]}", omitted
 
 
 def fence(name: str, text: str, nonce: str, limit: int) -> str:

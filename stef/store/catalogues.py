@@ -34,6 +34,7 @@ from stef.catalogue import (
 from stef.catalogue.epoch import MOST_DATABASES
 from stef.catalogue.learner import ENOUGH_FOR_TEXT, MOST_QUESTIONS
 from stef.catalogue.observation import VALUE
+from stef.privacy import Redacted
 from stef.result import Evaluation
 from stef.store.file import errors, writing
 from stef.store.schema import catalogue_epochs, catalogue_questions, catalogue_values, catalogues
@@ -147,12 +148,16 @@ class Catalogues:
 
     def _observed(self, scored: Iterable[tuple[Evaluation, datetime | None]]) -> dict[Where, list[Observation]]:
         found: dict[Where, list[Observation]] = defaultdict(list)
-        for evaluation, asked in scored:
+        for result, asked in scored:
+            # Tokens teach nothing; what they stand for is counted by its marks alone.
+            hidden = result.original if isinstance(result, Redacted) else None
+            evaluation = hidden or result
             if evaluation.spec is None or evaluation.spec.sql is None:
                 continue
             where = Where(evaluation.app or "", evaluation.database or "")
             key, day = self.learning.key, day_of(asked)
-            found[where].append(observe(evaluation.spec.sql, evaluation.question, key=key, day=day))
+            seen = observe(evaluation.spec.sql, evaluation.question, key=key, day=day)
+            found[where].append(replace(seen, secret=hidden is not None))
         return found
 
     def _number(self, connection: Connection, where: Where) -> int | None:
