@@ -1,0 +1,2 @@
+"""x"""
+def report(*a, **k): pass
