@@ -1,6 +1,6 @@
 """Ask a model about labelled statements in several ways, and show what each way is worth.
 
-    python benchmarks/judge.py LABELLED --out FILE --model openai/NAME --api-base URL [--records N] [--seed S] [--arms A,B]
+    python benchmarks/judge.py LABELLED --out FILE --model openai/NAME --api-base URL [--records N] [--arms A,B]
     python benchmarks/judge.py LABELLED --report FILE [--offline SCORES]
 
 LABELLED: JSON lines (also .gz) with id, question, evidence, sql, dialect, label, source, db.
@@ -233,9 +233,10 @@ def yes(first: list[Any]) -> tuple[float | None, float]:
 
 async def ask_all(items: Items, known: Knowledge, asker: Asker, arms: list[str], out: Path) -> None:
     """Ask about every record in every arm that the file does not hold, and append what comes."""
-    done = {(row["id"], row["arm"]) for row in rows_of(out)} if out.exists() else set()
-    ways = asker.ways()
-    with out.open("a", encoding="utf-8") as file:
+    with out.open("a+", encoding="utf-8") as file:
+        file.seek(0)
+        done = {(row["id"], row["arm"]) for row in map(json.loads, file)}
+        ways = asker.ways()
         for number, item in enumerate(items):
             case = case_of(item, known)
             asker.nonce = hashlib.sha256(item["question"].encode()).hexdigest()[:16]
