@@ -15,10 +15,10 @@ LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format lock docs clean
+.PHONY: help demo test test-llm check format lock docs clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.runtime  ## score three versions of a made-up agent and compare them (no key, no broker)
 	@rm -rf demo && mkdir demo
@@ -28,6 +28,9 @@ demo: $(VENV)/.runtime  ## score three versions of a made-up agent and compare t
 
 test: $(VENV)/.dev  ## run the tests (STEF_TEST_KAFKA=host:port adds those that need a broker)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-llm: $(VENV)/.dev  ## judge some records with a real model (STEF_TEST_LLM=http://host:port/v1)
+	$(BIN)/python -m pytest tests/test_llm_real.py $(ARGS)
 
 check: $(VENV)/.dev  ## lint, format, types, import layers, tables of the README, schemas
 	$(BIN)/ruff check .
