@@ -34,7 +34,7 @@ from stef.prompts import Prompt, load, locate
 from stef.result import JudgeKind, Judgement, Usage, Verdict
 
 # Bumped when one reply, or one case, would be read or shown in another way.
-CLIENT_SEMANTICS = 2
+CLIENT_SEMANTICS = 3
 _SHOWN_REPLY = 4_000  # characters of its own reply that the model is shown again
 _Message = dict[str, str]
 

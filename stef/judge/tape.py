@@ -25,7 +25,7 @@ _COMPLETION = TypeAdapter(Completion)
 
 def digest(request: Request) -> str:
     """What a request is found again by."""
-    plain = json.dumps([_messages(request), request.schema], ensure_ascii=False, sort_keys=True)
+    plain = json.dumps([_messages(request), dict(request.schema)], ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
