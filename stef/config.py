@@ -73,7 +73,7 @@ SETTINGS: tuple[Setting, ...] = tuple(
             "What records get when the model stays down or the budget is spent: a marked offline verdict, or failed.",
             {"choices": ("offline", "failed")},
         ),
-        ("cascade_low", 0.25, "A cascade asks the model only where p_offline is above this.", {"high": 1.0}),
+        ("cascade_low", 0.35, "A cascade asks the model only where p_offline is above this.", {"high": 1.0}),
         ("cascade_high", 0.65, "A cascade asks the model only where p_offline is below this.", {"high": 1.0}),
         ("judge_rate", "1", "Share of those records that the model gets; for agent versions: 0.1, 2.3.0=1.", {}),
         ("judge_samples", 1, "Times that the model is asked about each record.", {"low": 1, "high": 25}),

@@ -21,7 +21,7 @@ from prometheus_client.exposition import choose_encoder
 
 from stef.data import resource
 from stef.errors import SettingError
-from stef.result import Drift, Evaluation, Outcome, Reason, Usage
+from stef.result import Drift, Evaluation, JudgeKind, Outcome, Reason, Usage
 
 OTHER = "other"
 DEFAULT_HOST = "127.0.0.1"
@@ -151,6 +151,11 @@ class Metrics:
             self._of("stef_verdict_caps_total", cap=judge.cap).inc()
         if judge.fallback:
             self._of("stef_judge_fallbacks_total", cause=judge.fallback).inc()
+        if judge.kind is not JudgeKind.OFFLINE or judge.route is not None:
+            self._of("stef_judge_routes_total", route=judge.route or ("cache" if judge.cached else "model")).inc()
+        if judge.flipped is not None:
+            self._of("stef_judge_repeats_total").inc()
+            self._of("stef_judge_flips_total").inc(int(judge.flipped))
         if judge.usage is not None:
             self._usage(judge.kind, judge.usage)
 

@@ -411,3 +411,28 @@ def test_comparison_as_plain_values():
     assert ["1", "2"] == [group["label"] for group in plain["groups"]]
     assert "2" == plain["differences"][0]["label"]
     assert ["agent_version"] == plain["by"]
+
+
+def test_means_weigh_records_by_the_chance_that_the_model_was_asked():
+    """A record drawn with a chance of a quarter stands for four; one that was not drawn stands for none."""
+    rows = [row(1, 100), row(2, 50, weight=4.0), row(3, 0, weight=0.0)]
+    (group,) = compare(rows).groups
+    assert (group.scored, group.mean) == (3, (100 + 4 * 50) / 5)
+    assert (group.p10, group.p50, group.p90) == (50, 50, 100)
+    assert (group.bands["Marginal"], group.bands["Poor"]) == (0.8, 0.0)
+    assert group.mean_p_correct == pytest.approx((1.0 + 4 * 0.5) / 5)
+
+
+def test_a_group_of_which_nothing_was_drawn_has_no_mean():
+    """Weights of 0 make no number."""
+    (group,) = compare([row(1, 100, weight=0.0)]).groups
+    assert (group.scored, group.mean, group.p50, group.bands, group.mean_p_correct) == (1, None, None, {}, None)
+
+
+def test_a_difference_weighs_as_the_means_do():
+    """Interval and difference rest on the same weights: what was not drawn moves neither."""
+    before = [row(n, 50) for n in range(30)]
+    drawn = [row(n, 80, version="2", weight=2.0) for n in range(30)]
+    noise = [row(n + 100, 0, version="2", weight=0.0) for n in range(30)]
+    (found,) = compare([*before, *drawn, *noise]).differences
+    assert (found.mean, found.low, found.high, found.shared_questions) == (30.0, 30.0, 30.0, 30)

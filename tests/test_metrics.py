@@ -5,13 +5,14 @@ from __future__ import annotations
 import http.client
 import re
 import socket
+from dataclasses import replace
 
 import pytest
 
 from stef.errors import SettingError
 from stef.finding import Finding, Severity
 from stef.metrics import METRICS, OTHER, Exporter, Kind, Metrics, read_address
-from stef.result import Drift, Expansion, ExpansionChange, JudgeKind, Judgement, Outcome, Reason, Usage, Verdict
+from stef.result import Drift, Expansion, ExpansionChange, JudgeKind, Judgement, Outcome, Reason, Route, Usage, Verdict
 from tests.streaming import evaluation, failed
 
 
@@ -45,7 +46,7 @@ def test_no_label_can_hold_content():
     """Labels come from a closed list, in which there is no question, SQL, user or key."""
     allowed = (
         "agent agent_version app topic dialect outcome reason component judge verdict cap cause category drift code "
-        "severity type fate result sink partition version sha256"
+        "severity type fate result sink partition version sha256 route"
     )
     assert set() == {label for metric in METRICS for label in metric.labels} - set(allowed.split())
 
@@ -201,3 +202,34 @@ def test_address_in_use():
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(SettingError, match=address):
             Exporter(Metrics(), address)
+
+
+def test_flips_are_counted_over_the_records_that_were_asked_about_again():
+    """The flip rate is flips over repeats: a record that was asked about once is in neither."""
+    metrics = Metrics()
+    for flipped in (None, False, True):
+        verdict = Judgement(kind=JudgeKind.LLM, verdict=Verdict.CORRECT, confidence=0.9, flipped=flipped)
+        metrics.observe(evaluation(judge=verdict))
+    assert metrics.value("stef_judge_repeats_total") == 2
+    assert metrics.value("stef_judge_flips_total") == 1
+
+
+def test_the_route_of_a_record_is_counted():
+    """Model, cache, sure and not drawn are told apart; a purely offline judge has no route."""
+    metrics = Metrics()
+    model = Judgement(kind=JudgeKind.LLM, verdict=Verdict.CORRECT, confidence=0.9)
+    offline = Judgement(kind=JudgeKind.OFFLINE, verdict=Verdict.CORRECT, confidence=0.9)
+    given = (
+        model,
+        replace(model, cached=True),
+        replace(offline, route=Route.SURE),
+        replace(offline, route=Route.NOT_DRAWN),
+        offline,
+    )
+    for verdict in given:
+        metrics.observe(evaluation(judge=verdict))
+    routes = {
+        route: metrics.value("stef_judge_routes_total", route=route)
+        for route in ("model", "cache", "sure", "not_drawn", "")
+    }
+    assert routes == {"model": 1, "cache": 1, "sure": 1, "not_drawn": 1, "": None}

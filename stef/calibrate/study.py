@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol, TypeVar
 
 from stef.calibrate.platt import Sample, fit
 from stef.calibrate.reliability import Figures, Said, figures
@@ -71,23 +72,28 @@ def gather(labels: Iterable[Label], results: Iterable[Evaluation], weights: str)
         results: Scored, in the order of writing; of one record the last one counts.
         weights: `name@digest` of the weights whose results count.
     """
-    by_record: Mapping[Record, list[Label]] = defaultdict(list)
-    for label in labels:
-        by_record[label.record].append(label)
-    votes = {record: majority(said) for record, said in by_record.items()}
+    votes, newest = votes_of(labels)
     scored: dict[Record, Evaluation] = {}
     for result in results:
         made = result.provenance
         if (made.weights, made.semantics) == (weights, SEMANTICS_VERSION):
             scored[result.event_key, result.content_digest] = result
     used = [(record, right) for record, right in votes.items() if right is not None and record in scored]
-    moments = [label.at for record, _ in used for label in by_record[record]]
     return Samples(
         samples=tuple(_sample(scored[record], right) for record, right in used),
         ties=sum(right is None for right in votes.values()),
         unscored=len(votes.keys() - scored.keys()),
-        newest=max(moments, default=None),
+        newest=max((newest[record] for record, _ in used), default=None),
     )
+
+
+def votes_of(labels: Iterable[Label]) -> tuple[Mapping[Record, bool | None], Mapping[Record, datetime]]:
+    """What most sources say of each record, None where they are even, and when the last of them said it."""
+    by_record: Mapping[Record, list[Label]] = defaultdict(list)
+    for label in labels:
+        by_record[label.record].append(label)
+    votes = {record: majority(said) for record, said in by_record.items()}
+    return votes, {record: max(label.at for label in said) for record, said in by_record.items()}
 
 
 def _sample(result: Evaluation, right: bool) -> Sample:
@@ -138,10 +144,18 @@ def _check(gathered: Samples, least: int) -> None:
         raise LabelsError("found labels of one question; allowed: labels of several, so that some can be held out")
 
 
-def folds(samples: Sequence[Sample]) -> list[list[Sample]]:
+class _Grouped(Protocol):
+    @property
+    def group(self) -> str: ...
+
+
+S = TypeVar("S", bound=_Grouped)
+
+
+def folds(samples: Sequence[S]) -> list[list[S]]:
     """Part samples so that no question is in two parts: that with most records first, into the smallest part."""
     sizes = Counter(sample.group for sample in samples)
-    parts: list[list[Sample]] = [[] for _ in range(min(FOLDS, len(sizes)))]
+    parts: list[list[S]] = [[] for _ in range(min(FOLDS, len(sizes)))]
     loads = [0] * len(parts)
     where: dict[str, int] = {}
     for group, size in sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0])):

@@ -72,12 +72,12 @@ class Difference:
 
 @dataclass(slots=True)
 class _Cluster:
-    """All scored records of one question: sum of Φ and count on either side, and one record to open."""
+    """All scored records of one question: weighted sum of Φ and weight on either side, and one record to open."""
 
-    before: int = 0
-    before_n: int = 0
-    after: int = 0
-    after_n: int = 0
+    before: float = 0
+    before_n: float = 0
+    after: float = 0
+    after_n: float = 0
     question: str = ""
     event_key: str = ""
 
@@ -117,11 +117,11 @@ def answer(low: float | None, high: float | None) -> Answer:
     return Answer.WORSE if high < 0 else Answer.UNDECIDED
 
 
-def interval(clusters: Sequence[tuple[int, int, int, int]], *, seed: int) -> tuple[float, float] | None:
+def interval(clusters: Sequence[tuple[float, float, float, float]], *, seed: int) -> tuple[float, float] | None:
     """The 95 % bootstrap interval of the difference of two means (percentile method).
 
     Args:
-        clusters: For each question: sum and count in the baseline, sum and count in the other group.
+        clusters: For each question: weighted sum and weight in the baseline, and in the other group.
         seed: Of the resampling.
 
     Returns:
@@ -133,7 +133,7 @@ def interval(clusters: Sequence[tuple[int, int, int, int]], *, seed: int) -> tup
 
     # Φ takes few values, so most questions are alike: drawing kinds of questions with their frequencies is the same
     # as drawing questions, and much cheaper.
-    kinds, counts = np.unique(np.asarray(clusters, dtype=np.int64), axis=0, return_counts=True)
+    kinds, counts = np.unique(np.asarray(clusters, dtype=np.float64), axis=0, return_counts=True)
     draws = np.random.default_rng(seed).multinomial(len(clusters), counts / counts.sum(), size=RESAMPLES)
     before, before_n, after, after_n = (draws @ kinds).T.astype(float)
     usable = (before_n > 0) & (after_n > 0)
@@ -142,20 +142,24 @@ def interval(clusters: Sequence[tuple[int, int, int, int]], *, seed: int) -> tup
     return float(low), float(high)
 
 
+def _counts(row: Row) -> bool:
+    return row.outcome is Outcome.SCORED and row.weight > 0
+
+
 def _clusters(before: Sequence[Row], after: Sequence[Row]) -> list[_Cluster]:
     found: dict[str, _Cluster] = defaultdict(_Cluster)
     for row in before:
-        if row.outcome is Outcome.SCORED and row.phi is not None:
+        if _counts(row) and row.phi is not None:
             cluster = found[row.question_key or row.event_key]
-            cluster.before += row.phi
-            cluster.before_n += 1
+            cluster.before += row.phi * row.weight
+            cluster.before_n += row.weight
     lowest: dict[str, int] = {}
     for row in after:
-        if row.outcome is Outcome.SCORED and row.phi is not None:
+        if _counts(row) and row.phi is not None:
             key = row.question_key or row.event_key
             cluster = found[key]
-            cluster.after += row.phi
-            cluster.after_n += 1
+            cluster.after += row.phi * row.weight
+            cluster.after_n += row.weight
             if row.phi < lowest.get(key, 101):
                 lowest[key], cluster.question, cluster.event_key = row.phi, row.question, row.event_key
     return list(found.values())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 
 from stef.compare.rows import Key, Row, label
@@ -33,7 +35,7 @@ class Group:
         coverage: Scored ÷ everything that should have had a score.
         refusal_rate: Refusals ÷ (refusals and everything that should have had a score).
         broken_rate: Broken SQL ÷ everything that should have had a score.
-        mean, p10, p50, p90: Of Φ over scored records; the quantiles are values that occur.
+        mean, p10, p50, p90: Of Φ over scored records, each with its weight; the quantiles are values that occur.
         bands: Band → share of the scored records, best band first.
         mean_p_correct: Over scored records.
         fallback_share: Offline verdicts in place of a model's ÷ scored.
@@ -67,13 +69,15 @@ class Group:
 def figures(key: Key, rows: Sequence[Row], worst: int) -> Group:
     """Count one group."""
     scored = [row for row in rows if row.phi is not None and row.outcome is Outcome.SCORED]
-    phis = sorted(row.phi for row in scored if row.phi is not None)
-    chances = [row.p_correct for row in scored if row.p_correct is not None]
+    counted = sorted((row for row in scored if row.weight), key=lambda row: row.phi or 0)
+    weights = [row.weight for row in counted]
+    phis = [row.phi for row in counted if row.phi is not None]
+    chances = [(row.p_correct, row.weight) for row in counted if row.p_correct is not None]
     failed = sum(row.outcome is Outcome.FAILED for row in rows)
     skipped = Counter(row.reason for row in rows if row.outcome is Outcome.SKIPPED)
     expected = len(scored) + failed + sum(skipped[reason] for reason in COVERAGE_LOSSES)
     refused = skipped[Reason.NO_SQL]
-    bands = Counter(row.band for row in scored)
+    bands = {band: sum(row.weight for row in counted if row.band is band) for band in Band}
     return Group(
         key=key,
         n=len(rows),
@@ -82,29 +86,34 @@ def figures(key: Key, rows: Sequence[Row], worst: int) -> Group:
         coverage=_share(len(scored), expected),
         refusal_rate=_share(refused, expected + refused),
         broken_rate=_share(skipped[Reason.BROKEN], expected),
-        mean=fmean(phis) if phis else None,
-        p10=quantile(phis, 10),
-        p50=quantile(phis, 50),
-        p90=quantile(phis, 90),
-        bands={band.value: bands[band] / len(scored) for band in Band} if scored else {},
-        mean_p_correct=fmean(chances) if chances else None,
+        mean=fmean(phis, weights) if phis else None,
+        p10=quantile(phis, 10, weights),
+        p50=quantile(phis, 50, weights),
+        p90=quantile(phis, 90, weights),
+        bands={band.value: weight / sum(weights) for band, weight in bands.items()} if phis else {},
+        mean_p_correct=fmean(*zip(*chances, strict=True)) if chances else None,
         fallback_share=_share(sum(bool(row.fallback) for row in scored), len(scored)),
         reasons=dict(sorted(Counter(row.reason.value for row in rows if row.reason).items())),
         worst=tuple(map(_worst, sorted(filter(_could_be_better, scored), key=_badness)[:worst])),
     )
 
 
-def quantile(ordered: Sequence[int], percent: int) -> int | None:
+def quantile(ordered: Sequence[int], percent: int, weights: Sequence[float] = ()) -> int | None:
     """The smallest value that at least `percent` of all do not exceed (inverted distribution function).
 
     Args:
         ordered: Ascending.
         percent: 1 to 100.
+        weights: Of the values, above 0; () when all weigh the same.
 
     Returns:
         A value that occurs, never one between two; None for no values.
     """
-    return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None
+    if not ordered:
+        return None
+    heaped = list(accumulate(weights or [1] * len(ordered)))
+    # The last bits of a sum of weights decide nothing.
+    return ordered[bisect_left(heaped, heaped[-1] * percent / 100 * (1 - 1e-12))]
 
 
 def _share(part: int, whole: int) -> float | None:

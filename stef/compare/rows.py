@@ -27,6 +27,7 @@ class Row:
         content_digest: Two rows with one key and one digest are the same record.
         first_reason: The most telling reason for the score, or for there being none.
         fallback: Offline verdict in place of a model's: "", "outage" or "budget".
+        weight: Records that it stands for, 0 and more; other than 1 where only a share was put to the model.
         stored_at: When the result was written; None where nobody kept it.
     """
 
@@ -52,6 +53,7 @@ class Row:
     content_digest: str = ""
     first_reason: str = ""
     fallback: str = ""
+    weight: float = 1.0
     stored_at: datetime | None = None
 
 
@@ -107,6 +109,7 @@ def from_evaluation(evaluation: Evaluation, *, namespace: str = "", stored_at: d
         content_digest=evaluation.content_digest,
         first_reason=_first_reason(evaluation),
         fallback=judge.fallback if judge else "",
+        weight=judge.weight if judge else 1.0,
     )
 
 

@@ -5,7 +5,7 @@ Functions take a rich `Console` and print nowhere else. Text from the log is mad
 
 from __future__ import annotations
 
-from stef.display.calibration import show_study
+from stef.display.calibration import show_judge_study, show_study
 from stef.display.catalogue import show_catalogue
 from stef.display.check import Check, CheckedMessage, CheckedRules, show_check
 from stef.display.comparison import show_comparison
@@ -26,6 +26,7 @@ __all__ = [
     "show_check",
     "show_comparison",
     "show_explanation",
+    "show_judge_study",
     "show_labels",
     "show_results",
     "show_study",

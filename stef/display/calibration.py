@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stef.calibrate import Bin, Figures, Study
+from stef.calibrate import Bin, Figures, JudgeStudy, Study
 from stef.display.grid import Styled, heading, line, table
 from stef.display.text import number, percent
 
@@ -58,3 +58,32 @@ def _reliability(study: Study) -> list[tuple[str, ...]]:
 
 def _bin(item: Bin | None) -> tuple[str, str, str]:
     return ("0", "–", "–") if item is None else (str(item.records), number(item.mean, 2), number(item.right, 2))
+
+
+def show_judge_study(console: Console, study: JudgeStudy) -> None:
+    """Print what a model's word is worth."""
+    asked = study.samples.asked
+    line(
+        console,
+        f"{study.labels} labelled records of {study.questions} questions, judged by {asked.model if asked else ''},"
+        f" {percent(study.right)} of them right",
+    )
+    if study.samples.others:
+        line(console, Styled("Left out: ", "yellow"), f"{study.samples.others} judged by another model or prompt")
+    line(console)
+    rows = [
+        ("γ before", *_figures(study.confidence_before)),
+        ("γ after, on held-out questions", *_figures(study.confidence_after)),
+        ("p_correct before", *_figures(study.p_before)),
+        ("p_correct after, on held-out questions", *_figures(study.p_after)),
+    ]
+    table(console, ("", *_FIGURES), rows, numbers=_FIGURES)
+    line(console)
+    for basis, fitted in study.calibration.confidences.items():
+        line(console, f"γ that rests on {basis}: slope {fitted.slope:.4f}, intercept {fitted.intercept:+.4f}")
+    both = study.calibration.combination
+    weights = f"{both.offline:.3f} × p_offline + {both.model:.3f} × the model {both.intercept:+.3f}"
+    line(console, f"p_correct, on the log-odds: {weights}")
+    if not study.helps:
+        worse = "On questions that were held out the map is no better than none: stay without it."
+        line(console, Styled(worse, "yellow"))

@@ -10,7 +10,7 @@ from stef.display.grid import Cell, Styled, block, heading, line, table
 from stef.display.results import BAND_STYLES, MATCH_MARKS, VERDICT_STYLES, ending, reason_text
 from stef.display.text import number
 from stef.finding import Severity
-from stef.result import Drift, Evaluation, FilterEvidence, Outcome
+from stef.result import Drift, Evaluation, FilterEvidence, Judgement, Outcome, Route
 from stef.spec import Filter, Limit, QuerySpec
 
 if TYPE_CHECKING:
@@ -184,10 +184,30 @@ def _verdict(console: Console, evaluation: Evaluation) -> None:
     line(console, "  ", verdict, f", confidence γ {judge.confidence:.2f}, by {who}")
     if judge.raw_verdict is not None and judge.raw_verdict is not judge.verdict:
         line(console, f"  lowered from {judge.raw_verdict}: {judge.cap}")
+    if about := _about(judge):
+        line(console, f"  {about}")
     if judge.fallback:
         line(console, Styled(f"  offline in place of the model ({judge.fallback})", "yellow"))
     for reason in judge.reasons:
         line(console, f"  - {reason_text(reason.code, reason.detail)}")
+
+
+def _about(judge: Judgement) -> str:
+    """How a verdict came about, where there is something to say of it."""
+    basis = {"token": "γ from the probability of the verdict's token", "agreement": "γ from agreement", "said": ""}
+    parts = [basis.get(judge.basis, "")]
+    if judge.samples > 1:
+        parts.append(f"{judge.samples} samples")
+    if judge.cached:
+        parts.append("given before for the same case")
+    if judge.flipped:
+        parts.append("asked again, the model took the other side")
+    if judge.raw_confidence is not None and judge.raw_confidence != judge.confidence and not judge.cap:
+        parts.append(f"γ before calibration {judge.raw_confidence:.2f}")
+    routes = {Route.SURE: "the evidence was sure enough to ask no model", Route.NOT_DRAWN: "not drawn for the model"}
+    if judge.route is not None:
+        parts.append(routes[judge.route])
+    return "; ".join(filter(None, parts))
 
 
 def _score(console: Console, evaluation: Evaluation) -> None:
