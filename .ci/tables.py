@@ -58,13 +58,13 @@ def commands() -> str:
 def _walk(group: click.Group, path: str) -> Iterator[tuple[str, str]]:
     for name in group.commands:
         command = group.commands[name]
-        if isinstance(command, click.Group):
-            yield from _walk(command, f"{path} {name}")
-        elif not command.hidden:
+        if not command.hidden and not (isinstance(command, click.Group) and not command.invoke_without_command):
             pieces = [
                 item.make_metavar(click.Context(command)) for item in command.params if isinstance(item, click.Argument)
             ]
             yield " ".join([path, name, *pieces]), (command.help or "").strip().partition("\n")[0]
+        if isinstance(command, click.Group):
+            yield from _walk(command, f"{path} {name}")
 
 
 def settings() -> str:

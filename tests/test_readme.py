@@ -225,14 +225,14 @@ def test_the_weight_of_a_confidence_and_the_bands_are_told_rightly():
 
 
 def commands():
-    """Usage → command, groups left out."""
+    """Usage → command; groups that do nothing themselves left out."""
     found = {}
 
     def walk(group, path):
         for name, command in group.commands.items():
             if isinstance(command, click.Group):
                 walk(command, f"{path}{name} ")
-            else:
+            if not isinstance(command, click.Group) or command.invoke_without_command:
                 found[path + name] = command
 
     walk(stef.cli.main, "")
