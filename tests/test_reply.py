@@ -115,3 +115,17 @@ def test_the_last_verdict_wins(draft: Verdict, final: Verdict) -> None:
         for second in (as_json, as_lines):
             text = first.format(draft.value, 55) + "\n\nNo.\n" + second.format(final.value, 77)
             assert Reply(verdict=final, confidence=0.77) == parse(text)
+
+
+@pytest.mark.parametrize("padding", ["a", " ", "verdict ", "verdict\n", "* ", "\t"])
+def test_a_long_reply_takes_time_in_proportion(padding: str) -> None:
+    """However a reply is padded, the longest one is read in a moment."""
+    padded = (padding * 150_000)[:150_000]
+    for reply in (
+        json.dumps({"verdict": "CORRECT", "confidence": 90, "explanation": padded}),
+        '{"verdict": "CORRECT", "confidence": 90}\n' + padded + "x",
+    ):
+        began = time.process_time()
+        with contextlib.suppress(JudgeError):
+            parse(reply)
+        assert time.process_time() - began < 2

@@ -99,6 +99,8 @@ class ModelClient:
     _refused: set[str] = field(default_factory=set)
     _litellm: Any = None
     _known: frozenset[str] = frozenset()
+    _takes_schema: bool = False
+    _takes_tools: bool = False
 
     async def complete(self, request: Request, spent: Spent) -> Completion:
         """Make one attempt, and count it.
@@ -107,8 +109,10 @@ class ModelClient:
             CallError: No reply.
         """
         if self._litellm is None:
-            loaded = await asyncio.to_thread(load)
-            self._known = frozenset(loaded.get_supported_openai_params(self.options.model) or ())
+            loaded, model = await asyncio.to_thread(load), self.options.model
+            self._known = frozenset(loaded.get_supported_openai_params(model) or ())
+            self._takes_schema = loaded.supports_response_schema(model) or model.partition("/")[0] in _OWN_SERVERS
+            self._takes_tools = loaded.supports_function_calling(model)
             self._litellm = loaded
         if not self.options.api_base and (missing := self._missing_keys()):
             raise CallError(Trouble.REFUSED, f"{', '.join(missing)} is not set in the environment")
@@ -184,11 +188,9 @@ class ModelClient:
         """The form that is asked for: the wanted one, or else the strictest that the model takes."""
         if self.options.form is not ReplyForm.AUTO:
             return self.options.form
-        model = self.options.model
-        takes_schema = self._litellm.supports_response_schema(model) or model.partition("/")[0] in _OWN_SERVERS
-        if takes_schema and "response_format" not in self._refused:
+        if self._takes_schema and "response_format" not in self._refused:
             return ReplyForm.SCHEMA
-        if self._litellm.supports_function_calling(model) and "tools" not in self._refused:
+        if self._takes_tools and "tools" not in self._refused:
             return ReplyForm.TOOL
         return ReplyForm.TEXT
 

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 # Marks (category Mn) that are not seen and can carry hidden text: variation selectors, the combining grapheme joiner.
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_MOST_KEPT = 4096  # characters that are not looked up again
 _LAYOUT = frozenset("\n\t")  # kept although they are control characters
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -54,14 +55,22 @@ def clean(text: str) -> str:
     text = _BREAKS.sub("\n", text)
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return _UNSEEN.sub("", "".join(map(_seen, text)))
+    return _UNSEEN.sub("", text.translate(_SEEN))
 
 
-def _seen(char: str) -> str:
-    if char in _LAYOUT:
-        return char
-    category = unicodedata.category(char)
-    return "\ufffd" if category == "Cs" else "" if category in {"Cc", "Cf"} else char
+class _Seen(dict[int, str]):
+    """What a reader sees of each character, looked up once."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        category = "" if char in _LAYOUT else unicodedata.category(char)
+        seen = "\ufffd" if category == "Cs" else "" if category in {"Cc", "Cf"} else char
+        if len(self) < _MOST_KEPT:
+            self[code] = seen
+        return seen
+
+
+_SEEN = _Seen()
 
 
 def readings(text: str) -> tuple[str, ...]:

@@ -85,8 +85,9 @@ _QUOTED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 # Left over once every whole object is taken out: an object that was cut or is no JSON.
 _LOOSE_KEY = re.compile(r"[\"']verdict[\"']\s*[:=]", re.IGNORECASE)
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
-_LABEL = r"^[ \t]*(?:[-*+•]|\d+[.)]|#{1,6})?[ \t]*[*_`]{0,3}(?:final[ \t]+|overall[ \t]+|my[ \t]+)?"
-_MARKUP = r"[ \t]*[*_`]{0,3}[ \t]*"
+# Spaces are taken once and not given back, or a long run of them would be divided in every way.
+_LABEL = r"^[ \t]*+(?:(?:[-*+•]|\d+[.)]|#{1,6})[ \t]*+)?[*_`]{0,3}(?:final[ \t]++|overall[ \t]++|my[ \t]++)?"
+_MARKUP = r"[ \t]*+(?:[*_`]{1,3}[ \t]*+)?"
 _SIGN = rf"{_MARKUP}(?:[:=：]{_MARKUP}(?:\n\s*)?|\n\s*)(?P<value>[^\n]*)$"
 _VERDICT_LINE = re.compile(rf"{_LABEL}verdict{_SIGN}", re.IGNORECASE | re.MULTILINE)
 _CONFIDENCE_LINE = re.compile(rf"{_LABEL}confidence(?: score| level)?{_SIGN}", re.IGNORECASE | re.MULTILINE)
