@@ -275,6 +275,7 @@ def test_a_judgement_is_restored_whole():
 
 def test_a_key_of_the_process_is_told_once(tmp_path):
     """Without a key tokens cannot be compared between runs: the log says so, and says nothing when there is one."""
+    structlog.reset_defaults()  # a command that ran before may have set a higher level
     for more, count in (({}, 1), ({"privacy_key": "k"}, 0)):
         with capture_logs() as told:
             build(_settings(tmp_path, redact_store=True, **more))
