@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from stef import data
 from stef.finding import Finding, FindingCode, finding
@@ -105,9 +106,9 @@ def silenced(
     Returns:
         The text with its marks, and how many there are (0: as it was).
     """
-    if "&" in text and _speaks(text):
-        text = html.unescape(text)
-    parts = 0
+    if not _speaks(text, apart=apart):
+        return text, 0
+    text, parts = html.unescape(text), 0
     for step in _STEPS:
         if not _speaks(text, apart=apart):
             break
@@ -204,19 +205,25 @@ def _weight(signs: tuple[data.InjectionSign, ...]) -> float:
     return sum(sign.weight for sign in signs)
 
 
+@lru_cache(maxsize=256)
 def _signs(text: str) -> tuple[data.InjectionSign, ...]:
+    """The signs in a text; a record's texts are searched when it is read, and again when a model is to see them."""
     if len(text) > _MOST_SCANNED:
         text = text[: _MOST_SCANNED // 2] + "\n" + text[-_MOST_SCANNED // 2 :]
-    read = [(reading, _folded(reading)) for reading in readings(text)]
-    return tuple(sign for sign in data.injection_signs() if any(_shows(sign, *one) for one in read))
+    shown = {sign.name for reading in readings(text) for sign in _shown(reading)}
+    return tuple(sign for sign in data.injection_signs() if sign.name in shown)
 
 
-def _folded(reading: str) -> str:
-    return "\n".join(line for line in map(fold, reading.splitlines()) if line)
+def _shown(reading: str) -> Iterator[data.InjectionSign]:
+    """The signs in one reading.
 
-
-def _shows(sign: data.InjectionSign, reading: str, folded: str) -> bool:
-    """Words that the pattern cannot do without are looked for first: most texts have none of them."""
-    if sign.needs and not any(word in folded for word in sign.needs):
-        return False
-    return sign.pattern.search(reading if sign.cased else folded) is not None
+    Words that a pattern cannot do without are looked for first: most texts have none of them, and many patterns share
+    them.
+    """
+    folded = "\n".join(line for line in map(fold, reading.splitlines()) if line)
+    has: dict[tuple[str, ...], bool] = {(): True}
+    for sign in data.injection_signs():
+        if sign.needs not in has:
+            has[sign.needs] = any(word in folded for word in sign.needs)
+        if has[sign.needs] and sign.pattern.search(reading if sign.cased else folded):
+            yield sign
