@@ -37,7 +37,7 @@ from judge_report import report
 
 from stef.apprules import NO_RULES
 from stef.errors import JudgeError
-from stef.judge.case import JudgeCase
+from stef.judge.case import JudgeCase, case_of
 from stef.judge.certainty import affirmed
 from stef.judge.client import ModelClient, ModelOptions, ReplyForm, load
 from stef.judge.completion import Completion, Request, Spent
@@ -78,23 +78,13 @@ def drawn(items: Items, count: int, seed: int) -> Items:
     return found[:count]
 
 
-def case_of(item: Row, known: Knowledge) -> JudgeCase | None:
+def case_for(item: Row, known: Knowledge) -> JudgeCase | None:
     """What a judge is given; None for a statement that cannot be scored."""
     record = record_of(item)
     seen = understand(record, NO_RULES, _CLOCK, known)
     if seen.compared is None:
         return None
-    return JudgeCase(
-        record=record,
-        statement=seen.parsed.sql,
-        specs=seen.specs,
-        alignment=seen.compared.alignment,
-        evidence=seen.compared.evidence,
-        expansion=seen.compared.expansion,
-        normalizations=seen.compared.normalizations,
-        findings=seen.findings,
-        catalogue=catalogue_of(record, known),
-    )
+    return case_of(record, seen, seen.compared, findings=seen.findings, catalogue=catalogue_of(record, known))
 
 
 def reason_first(prompt: Prompt) -> Prompt:
@@ -238,7 +228,7 @@ async def ask_all(items: Items, known: Knowledge, asker: Asker, arms: list[str],
         done = {(row["id"], row["arm"]) for row in map(json.loads, file)}
         ways = asker.ways()
         for number, item in enumerate(items):
-            case = case_of(item, known)
+            case = case_for(item, known)
             asker.nonce = hashlib.sha256(item["question"].encode()).hexdigest()[:16]
             for arm in arms:
                 if case is None or (item["id"], arm) in done:
@@ -296,7 +286,7 @@ def offline(items: Items, rows: list[Row], scores: Path | None) -> dict[str, flo
         return {row["event_id"]: row["p_correct"] for row in rows_of(scores) if row["outcome"] == "scored"}
     asked = {row["id"] for row in rows}
     known = knowledge(catalogues(items, knowledge()))
-    cases = ((item["id"], case_of(item, known)) for item in items if item["id"] in asked)
+    cases = ((item["id"], case_for(item, known)) for item in items if item["id"] in asked)
     return {name: case.evidence.p_offline for name, case in cases if case is not None}
 
 

@@ -29,7 +29,7 @@ from evidence_signals import knowledge
 from speed import resident
 
 from stef.apprules import NO_RULES
-from stef.judge.case import JudgeCase
+from stef.judge.case import JudgeCase, case_of
 from stef.judge.client import ModelClient, ModelOptions, load
 from stef.judge.dossier import variables
 from stef.judge.llm import LlmJudge, load_prompt
@@ -38,7 +38,7 @@ from stef.timespan import Calendar
 from stef.understand import understand
 
 _DELAY = 0.3  # seconds
-_MODEL = "openai/stub-judge"
+_MODEL = "openai/stand-in"
 _BLOCK = 1000
 _SHOWN_EVERY = 5000
 _CASES = 200  # different records
@@ -62,7 +62,7 @@ def body(*, logprobs: bool) -> bytes:
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1_700_000_000,
-        "model": "stub-judge",
+        "model": "stand-in",
         "choices": [choice],
         "usage": {"prompt_tokens": 1200, "completion_tokens": 40, "total_tokens": 1240},
     }).encode()  # fmt: skip
@@ -90,7 +90,7 @@ async def serving(*, logprobs: bool) -> None:
 
 
 @contextmanager
-def stub(*, logprobs: bool) -> Iterator[str]:
+def server_of_our_own(*, logprobs: bool) -> Iterator[str]:
     """The address of a server that ends with the block."""
     command = [sys.executable, __file__, "--serve", *(["--logprobs"] if logprobs else [])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -114,15 +114,7 @@ def cases() -> list[JudgeCase]:
         seen = understand(record, NO_RULES, Calendar(), known)
         if seen.compared is None:
             raise ValueError(f"a record of our own cannot be scored: {seen.detail}")
-        found.append(
-            JudgeCase(
-                record=record,
-                statement=seen.parsed.sql,
-                specs=seen.specs,
-                alignment=seen.compared.alignment,
-                evidence=seen.compared.evidence,
-            )
-        )
+        found.append(case_of(record, seen, seen.compared))
     return found
 
 
@@ -214,7 +206,7 @@ def main() -> None:
     if given.serve:
         asyncio.run(serving(logprobs=given.logprobs))
         return
-    with stub(logprobs=given.logprobs) as address:
+    with server_of_our_own(logprobs=given.logprobs) as address:
         asyncio.run(run(given, address))
 
 

@@ -28,6 +28,7 @@ from stef.finding import Finding, FindingCode, finding
 from stef.ingest import FieldMapping, read
 from stef.judge import Judge, JudgeCase
 from stef.judge.caps import capped, is_suspected
+from stef.judge.case import case_of
 from stef.judge.making import make_judge
 from stef.judge.offline import OfflineJudge
 from stef.leaving import Privacy, hidden_from_models, leaving, privacy_key
@@ -45,7 +46,7 @@ from stef.result import (
 from stef.score import PROFILE, combined, score
 from stef.seen import Seen, content_key, found_in, look
 from stef.timespan import Calendar
-from stef.understand import Compared, Knowledge, Understood, catalogue_of, question_reader, remembering
+from stef.understand import Knowledge, Understood, catalogue_of, question_reader, remembering
 from stef.version import __version__
 from stef.weights import Weights
 
@@ -199,7 +200,14 @@ class Pipeline:
         so_far = _with_reading(start, understood, start.findings + seen.suspected)
         if understood.compared is None:
             return replace(so_far, outcome=Outcome.SKIPPED, reason=understood.reason, detail=understood.detail)
-        case = _case(record, rules, understood, understood.compared, so_far.findings, self.knowledge)
+        case = case_of(
+            record,
+            understood,
+            understood.compared,
+            findings=so_far.findings,
+            rules=rules,
+            catalogue=catalogue_of(record, self.knowledge),
+        )
         offline = self.offline.verdict(case)
         given = offline if self.judge.kind is JudgeKind.OFFLINE else await self.judge.judge(case)
         judgement = capped(given, case, offline)
@@ -306,28 +314,6 @@ def _in_zone(moment: datetime, zone: tzinfo) -> datetime:
 def _with_reading(start: Evaluation, seen: Understood, further: tuple[Finding, ...]) -> Evaluation:
     provenance = replace(start.provenance, dialect=seen.parsed.dialect, dialect_logged=seen.parsed.dialect_logged)
     return replace(start, provenance=provenance, findings=seen.findings + further, sql=seen.parsed.sql, spec=seen.specs)
-
-
-def _case(
-    record: QueryRecord,
-    rules: AppRules,
-    seen: Understood,
-    compared: Compared,
-    findings: tuple[Finding, ...],
-    known: Knowledge,
-) -> JudgeCase:
-    return JudgeCase(
-        record=record,
-        statement=seen.parsed.sql,
-        specs=seen.specs,
-        alignment=compared.alignment,
-        evidence=compared.evidence,
-        expansion=compared.expansion,
-        normalizations=compared.normalizations,
-        findings=findings,
-        rules=rules,
-        catalogue=catalogue_of(record, known),
-    )
 
 
 def finished(so_far: Evaluation, case: JudgeCase, judgement: Judgement, p: float) -> Evaluation:

@@ -10,7 +10,7 @@ import pytest
 
 from stef.data import denied_functions, lexicon, phrasebooks, weights
 from stef.judge.caps import capped
-from stef.judge.case import JudgeCase
+from stef.judge.case import case_of
 from stef.judge.offline import OfflineJudge
 from stef.judge.untrusted import suspicions
 from stef.record import QueryRecord
@@ -66,17 +66,8 @@ def judged(case):
     seen = understand(record, rules, calendar, KNOWN)
     if seen.compared is None:
         raise AssertionError(f"nothing to score: {seen.reason}, {seen.detail}")
-    return JudgeCase(
-        record=record,
-        statement=seen.parsed.sql,
-        specs=seen.specs,
-        alignment=seen.compared.alignment,
-        evidence=seen.compared.evidence,
-        expansion=seen.compared.expansion,
-        normalizations=seen.compared.normalizations,
-        findings=seen.findings + suspicions({"question": record.question, "sql": record.sql or ""}),
-        rules=rules,
-    )
+    findings = seen.findings + suspicions({"question": record.question, "sql": record.sql or ""})
+    return case_of(record, seen, seen.compared, findings=findings, rules=rules)
 
 
 def verdict(case, given=None):

@@ -160,7 +160,7 @@ def test_a_cap_hides_the_verdict_and_not_the_models_word():
     [
         ([], "found 0 labelled records that a model judged"),
         (drawn(20), "allowed: 50 or more"),
-        ([(one, True) for one, _ in drawn(60)], "all alike"),
+        ([(one, True) for one, _ in drawn(60)], "all of them right"),
         ([(replace(one, question="q"), right) for one, right in drawn(60)], "labels of one question"),
     ],
 )

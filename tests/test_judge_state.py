@@ -92,15 +92,21 @@ def test_a_failure_reaches_all_who_wait_and_is_not_kept(file):
     assert later == ("answer 1", False)
 
 
+async def two_waiting(file):
+    """A model that has not answered, the task that asks it, and one that waits for the answer."""
+    cache, model = VerdictCache(file, 10), Model()
+    first = asyncio.create_task(cache.once("k", model))
+    await asyncio.sleep(0.05)
+    second = asyncio.create_task(cache.once("k", model))
+    await asyncio.sleep(0.05)
+    return model, first, second
+
+
 def test_who_waits_for_a_cancelled_call_makes_it(file):
     """A record that is given back in the middle of its call costs no other its verdict."""
 
     async def cancelled():
-        cache, model = VerdictCache(file, 10), Model()
-        first = asyncio.create_task(cache.once("k", model))
-        await asyncio.sleep(0.05)
-        second = asyncio.create_task(cache.once("k", model))
-        await asyncio.sleep(0.05)
+        model, first, second = await two_waiting(file)
         first.cancel()
         model.may_answer.set()
         return await asyncio.gather(first, second, return_exceptions=True), model.asked
@@ -114,11 +120,7 @@ def test_a_waiter_can_be_cancelled_without_harm_to_the_call(file):
     """The one who asks goes on when another one stops waiting."""
 
     async def cancelled():
-        cache, model = VerdictCache(file, 10), Model()
-        first = asyncio.create_task(cache.once("k", model))
-        await asyncio.sleep(0.05)
-        second = asyncio.create_task(cache.once("k", model))
-        await asyncio.sleep(0.05)
+        model, first, second = await two_waiting(file)
         second.cancel()
         await asyncio.sleep(0)
         model.may_answer.set()

@@ -13,10 +13,9 @@ from datetime import datetime
 
 from stef.calibrate.platt import Sample, fit
 from stef.calibrate.reliability import Figures, Said, figures
-from stef.calibrate.study import Record, folds, votes_of
+from stef.calibrate.study import Record, check, folds, votes_of
 from stef.calibration import AS_SAID, Calibration, Combination, JudgeCalibration, log_odds
 from stef.compare.rows import question_key
-from stef.errors import LabelsError
 from stef.label import Label
 from stef.result import SEMANTICS_VERSION, Evaluation, JudgeKind, Judgement
 
@@ -159,7 +158,8 @@ def study_judged(gathered: JudgeSamples, least: int) -> JudgeStudy:
         LabelsError: There are too few, all say the same, or all are of one question.
     """
     samples = gathered.samples
-    _check(gathered, least)
+    left = f"{gathered.others} were judged by another model or prompt" if gathered.others else ""
+    check(samples, least, "labelled records that a model judged", left)
     parts = folds(samples)
     after = [held_out for place in range(len(parts)) for held_out in _held_out(parts, place)]
     return JudgeStudy(
@@ -173,19 +173,6 @@ def study_judged(gathered: JudgeSamples, least: int) -> JudgeStudy:
         p_after=figures([p for _, p in after]),
         samples=gathered,
     )
-
-
-def _check(gathered: JudgeSamples, least: int) -> None:
-    samples = gathered.samples
-    if len(samples) < max(least, 2):
-        more = f"; {gathered.others} were judged by another model or prompt" if gathered.others else ""
-        raise LabelsError(
-            f"found {len(samples)} labelled records that a model judged; allowed: {max(least, 2)} or more{more}"
-        )
-    if len({sample.right for sample in samples}) == 1:
-        raise LabelsError(f"found {len(samples)} labelled records, all alike; allowed: right ones and wrong ones")
-    if len({sample.group for sample in samples}) == 1:
-        raise LabelsError("found labels of one question; allowed: labels of several, so that some can be held out")
 
 
 def _held_out(parts: Sequence[Sequence[Judged]], place: int) -> list[tuple[Said, Said]]:

@@ -103,6 +103,19 @@ def _sample(result: Evaluation, right: bool) -> Sample:
     return Sample(raw, right, question_key(result.question))
 
 
+class _Labelled(Protocol):
+    """What can be held out: its question's digest, and what the label says."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def right(self) -> bool: ...
+
+
+S = TypeVar("S", bound=_Labelled)
+
+
 def study(gathered: Samples, least: int) -> Study:
     """Fit a map, and measure it on held-out questions.
 
@@ -114,7 +127,8 @@ def study(gathered: Samples, least: int) -> Study:
         LabelsError: There are too few, all say the same, or all are of one question.
     """
     samples = gathered.samples
-    _check(gathered, least)
+    left = f"{gathered.ties} are ties and {gathered.unscored} have no score by these weights"
+    check(samples, least, "labelled records with a score", left)
     parts = folds(samples)
     return Study(
         calibration=fit(samples),
@@ -127,29 +141,27 @@ def study(gathered: Samples, least: int) -> Study:
     )
 
 
-def _check(gathered: Samples, least: int) -> None:
-    samples = gathered.samples
+def check(samples: Sequence[_Labelled], least: int, what: str, left_out: str) -> None:
+    """Make sure that something can be learned from samples, and that some of them can be held out.
+
+    Args:
+        samples: All there are.
+        least: How many are needed at least; one is never enough.
+        what: What they are, for the error.
+        left_out: What there is beside them, for the error; "" for nothing.
+
+    Raises:
+        LabelsError: There are too few, all say the same, or all are of one question.
+    """
     rights = sum(sample.right for sample in samples)
     if len(samples) < least or not samples:
-        left = f"{gathered.ties} are ties and {gathered.unscored} have no score by these weights"
-        raise LabelsError(
-            f"found {len(samples)} labelled records with a score; allowed: {max(least, 1)} or more; {left}"
-        )
+        more = f"; {left_out}" if left_out else ""
+        raise LabelsError(f"found {len(samples)} {what}; allowed: {max(least, 1)} or more{more}")
     if rights in {0, len(samples)}:
         said = "right" if rights else "wrong"
-        raise LabelsError(
-            f"found {len(samples)} labelled records, all of them {said}; allowed: right ones and wrong ones"
-        )
+        raise LabelsError(f"found {len(samples)} {what}, all of them {said}; allowed: right ones and wrong ones")
     if len({sample.group for sample in samples}) == 1:
         raise LabelsError("found labels of one question; allowed: labels of several, so that some can be held out")
-
-
-class _Grouped(Protocol):
-    @property
-    def group(self) -> str: ...
-
-
-S = TypeVar("S", bound=_Grouped)
 
 
 def folds(samples: Sequence[S]) -> list[list[S]]:

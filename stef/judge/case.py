@@ -10,6 +10,7 @@ from stef.catalogue import Catalogue
 from stef.finding import Finding
 from stef.record import QueryRecord
 from stef.result import Alignment, Evidence, Expansion, JudgeKind, Judgement, Normalization, Specs
+from stef.understand import Compared, Understood
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,39 @@ class JudgeCase:
     notes: tuple[str, ...] = ()
     asked: str = ""
     catalogue: Catalogue | None = None
+
+
+def case_of(
+    record: QueryRecord,
+    seen: Understood,
+    compared: Compared,
+    *,
+    findings: tuple[Finding, ...] = (),
+    rules: AppRules = NO_RULES,
+    catalogue: Catalogue | None = None,
+) -> JudgeCase:
+    """What a judge is given of a record that was understood and compared.
+
+    Args:
+        record: As read.
+        seen: What was found in it.
+        compared: The same's comparison, which is there where there is a statement to score.
+        findings: All of them; those of `seen` are among them.
+        rules: That hold for the record.
+        catalogue: Of the record's database.
+    """
+    return JudgeCase(
+        record=record,
+        statement=seen.parsed.sql,
+        specs=seen.specs,
+        alignment=compared.alignment,
+        evidence=compared.evidence,
+        expansion=compared.expansion,
+        normalizations=compared.normalizations,
+        findings=findings,
+        rules=rules,
+        catalogue=catalogue,
+    )
 
 
 class Judge(Protocol):
