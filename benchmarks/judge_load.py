@@ -41,7 +41,7 @@ _DELAY = 0.3  # seconds
 _MODEL = "openai/stand-in"
 _BLOCK = 1000
 _SHOWN_EVERY = 5000
-_CASES = 200  # different records
+_MOST_CASES = 5000  # different records
 _REPLY = '{"verdict": "LIKELY_CORRECT", "confidence": 80, "reasons": ["wrong_column"], "explanation": "One is open."}'
 _SQL = (
     "SELECT c.region, SUM(o.amount) AS revenue FROM orders o JOIN customers c ON c.id = o.customer_id WHERE o.status "
@@ -102,10 +102,10 @@ def server_of_our_own(*, logprobs: bool) -> Iterator[str]:
             server.terminate()
 
 
-def cases() -> list[JudgeCase]:
+def cases(count: int) -> list[JudgeCase]:
     """Records as they would reach the judge."""
     known, found = knowledge(), []
-    for number in range(_CASES):
+    for number in range(count):
         record = QueryRecord(
             question=f"Total revenue of paid orders by region in 2024, for customers above {number} orders",
             sql=_SQL.replace("NUMBER", str(number)),
@@ -181,10 +181,13 @@ async def run(given: argparse.Namespace, address: str) -> None:
     """Measure against a server."""
     options = ModelOptions(model=_MODEL, api_base=address, timeout=60.0)
     prompt = load_prompt(Path(__file__).parents[1] / "prompts", "judge")
-    judge, made = LlmJudge(options, prompt, client=ModelClient(options=options)), cases()
+    judge = LlmJudge(options, prompt, client=ModelClient(options=options))
+    made = cases(min(_MOST_CASES, (given.memory or given.calls) + 2 * given.at_once))
+    # What was searched for one record must not be known of the next.
+    turn = itertools.cycle(made)
 
-    async def judged(number: int) -> object:
-        return await judge.judge(made[number % len(made)])
+    async def judged(_: int) -> object:
+        return await judge.judge(next(turn))
 
     if given.memory:
         await remembered(judged, given.memory, given.at_once)

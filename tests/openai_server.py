@@ -24,12 +24,16 @@ class Scripted:
         body: Sent as it is.
         headers: Beside the content type and length.
         delay: Seconds to wait before answering.
+        cut: Bytes of the body after which the connection is closed; None sends all of it.
+        drip: Seconds to wait after each of the body's bytes.
     """
 
     status: int = 200
     body: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     delay: float = 0.0
+    cut: int | None = None
+    drip: float = 0.0
 
 
 def says(
@@ -112,7 +116,10 @@ def serve(script: Script, port: int = 0) -> Iterator[Endpoint]:
                 for name, value in reply.headers:
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(data)
+                for piece in (bytes([byte]) for byte in data[: reply.cut]) if reply.drip else (data[: reply.cut],):
+                    self.wfile.write(piece)
+                    endpoint.released.wait(reply.drip)
+                self.close_connection |= reply.cut is not None
             except OSError:  # the client has given up on a slow reply
                 self.close_connection = True
 

@@ -49,6 +49,13 @@ PROMPTS = Path(__file__).parents[1] / "prompts"
 GOOD = says('{"verdict": "CORRECT", "confidence": 92, "reasons": [], "explanation": "All there."}')
 FENCED = says('```json\n{"verdict": "Likely Correct", "confidence": "80%"}\n```')
 CUT = says('{"verdict": "INCORRECT", "confid', finish="length")
+THINKS = says(
+    '<think>It could be {"verdict": "INCORRECT", "confidence": 70}.</think>{"verdict": "CORRECT", "confidence": 9}'
+)
+TWICE = says('{"verdict": "CORRECT", "confidence": 90}\nNo: {"verdict": "INCORRECT", "confidence": 80}')
+TWO_IN_ONE = says('[{"verdict": "CORRECT", "confidence": 90, "verdict": "INCORRECT"}]')
+GERMAN = says('{"Urteil": "RICHTIG", "Sicherheit": 92}')
+HUGE = says('{"verdict": "CORRECT", "confidence": 9.2e124}')
 BUSY = fault(429, retry_after="0.3")
 QUICK = Policy(retries=2, first_delay=0.02, longest_delay=0.1, max_outage=0.6)
 
@@ -133,6 +140,14 @@ FAULTS = (
     Row("refusal", in_turn(says("I'm sorry, I can't judge that.")), NO_VERDICT, 2, (0, 6), "no verdict"),
     Row("endless", in_turn(says("x" * 2_000_000)), NO_VERDICT, 2, (0, 6), "longer than"),
     Row("other-words", in_turn(says('{"verdict": "Mostly right", "confidence": 90}')), NO_VERDICT, 2, (0, 6)),
+    Row("thinking-tags", in_turn(THINKS), Verdict.CORRECT, 1, (0, 6)),
+    Row("two-verdicts", in_turn(TWICE), Verdict.INCORRECT, 1, (0, 6)),
+    Row("two-verdicts-in-one", in_turn(TWO_IN_ONE), NO_VERDICT, 2, (0, 6)),
+    Row("wrong-language", in_turn(GERMAN), NO_VERDICT, 2, (0, 6), "no verdict"),
+    Row("wrong-language-repaired", in_turn(GERMAN, GOOD), Verdict.CORRECT, 2, (0, 6)),
+    Row("confidence-9.2e124", in_turn(HUGE), NO_VERDICT, 2, (0, 6), "no confidence from 0 to 100"),
+    Row("body-cut-once", in_turn(replace(GOOD, cut=40), GOOD), Verdict.CORRECT, 2, (0, 6)),
+    Row("body-cut", in_turn(replace(GOOD, cut=40)), DOWN, 3, (0.6, 6), "down for more than"),
     Row("busy-once", in_turn(BUSY, GOOD), Verdict.CORRECT, 2, (0.3, 6)),
     Row("fails-once", in_turn(fault(500), GOOD), Verdict.CORRECT, 2, (0, 6)),
     Row("overloaded-once", in_turn(fault(529), GOOD), Verdict.CORRECT, 2, (0, 6)),
@@ -140,6 +155,7 @@ FAULTS = (
     Row("other-json-once", in_turn(Scripted(body='{"ok": true}'), GOOD), Verdict.CORRECT, 2, (0, 6)),
     Row("no-choices-once", in_turn(Scripted(body='{"choices": []}'), GOOD), Verdict.CORRECT, 2, (0, 6)),
     Row("hangs-once", in_turn(says("", delay=30), GOOD), Verdict.CORRECT, 2, (0.4, 6), timeout=0.4),
+    Row("drips-once", in_turn(replace(GOOD, drip=0.01), GOOD), Verdict.CORRECT, 2, (0.4, 6), timeout=0.4),
     Row("bad-key", in_turn(fault(401, "Incorrect API key: sk-secret")), DOWN, 1, (0, 6), "refuses the key (status 401"),
     Row("forbidden", in_turn(fault(403)), DOWN, 1, (0, 6), "refuses the key (status 403"),
     Row("no-such-model", in_turn(fault(404)), DOWN, 1, (0, 6), "status 404"),
@@ -153,6 +169,7 @@ FAULTS = (
         "down for more than 0.6 s; last: the provider fails (status 503)",
     ),
     Row("hangs", in_turn(says("", delay=30)), DOWN, 3, (0.9, 6), "down for more than", timeout=0.3),
+    Row("drips", in_turn(replace(GOOD, drip=0.01)), DOWN, 3, (0.9, 6), "down for more than", timeout=0.3),
 )
 
 
@@ -166,10 +183,22 @@ def test_every_fault_has_its_outcome(row: Row) -> None:
     outcome = result.verdict if isinstance(result, Judgement) else result.failure
     assert row.outcome == outcome
     # An outage is probed as often as the time allows.
-    assert len(endpoint.requests) == row.attempts or (row.outcome is DOWN and len(endpoint.requests) > row.attempts > 1)
+    assert len(endpoint.requests) == row.attempts or (row.outcome is DOWN and min(row.attempts, len(endpoint.requests)) > 1)
     assert row.seconds[0] <= took <= row.seconds[1]
     assert row.detail in str(result)
     assert "sk-secret" not in str(result)
+
+
+@pytest.mark.parametrize(
+    "spelt", ["0.95", "95", "95.0", '"95%"', '"95 %"', '"95/100"', '"9.5/10"', '"0.95"', '".95"', '"**95**"']
+)
+def test_confidence_is_read_in_every_spelling(spelt: str) -> None:
+    """A probability, a percentage or a share, as a number or as text, is the same confidence."""
+    with serve(in_turn(says(f'{{"verdict": "CORRECT", "confidence": {spelt}}}'))) as endpoint:
+        result = _run(_judge(endpoint.url))[0]
+    assert isinstance(result, Judgement)
+    assert result.confidence == pytest.approx(0.95)
+    assert len(endpoint.requests) == 1
 
 
 def test_no_server_is_an_outage() -> None:

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -97,10 +98,7 @@ class ModelClient:
     options: ModelOptions
     now: Callable[[], float] = time.monotonic
     _refused: set[str] = field(default_factory=set)
-    _litellm: Any = None
-    _known: frozenset[str] = frozenset()
-    _takes_schema: bool = False
-    _takes_tools: bool = False
+    _provider: _Provider | None = None
 
     async def complete(self, request: Request, spent: Spent) -> Completion:
         """Make one attempt, and count it.
@@ -108,20 +106,17 @@ class ModelClient:
         Raises:
             CallError: No reply.
         """
-        if self._litellm is None:
-            loaded, model = await asyncio.to_thread(load), self.options.model
-            self._known = frozenset(loaded.get_supported_openai_params(model) or ())
-            self._takes_schema = loaded.supports_response_schema(model) or model.partition("/")[0] in _OWN_SERVERS
-            self._takes_tools = loaded.supports_function_calling(model)
-            self._litellm = loaded
-        if not self.options.api_base and (missing := self._missing_keys()):
-            raise CallError(Trouble.REFUSED, f"{', '.join(missing)} is not set in the environment")
+        if self._provider is None:
+            self._provider = await asyncio.to_thread(_provider_of, self.options.model)
+        provider = self._provider
+        if not self.options.api_base and provider.missing:
+            raise CallError(Trouble.REFUSED, f"{', '.join(provider.missing)} is not set in the environment")
         while True:
-            given = self._given(request)
+            given = self._given(request, provider)
             began = self.now()
             spent.attempts += 1
             try:
-                done = await self._attempt(request, given)
+                done = await self._attempt(request, given, provider)
             except _OptionRefusedError as refused:
                 self._refused.add(refused.option)
             else:
@@ -130,18 +125,19 @@ class ModelClient:
             finally:
                 spent.seconds += self.now() - began
 
-    async def _attempt(self, request: Request, given: dict[str, Any]) -> Completion:
-        asked = self.options
+    async def _attempt(self, request: Request, given: dict[str, Any], provider: _Provider) -> Completion:
+        asked, litellm = self.options, provider.litellm
         messages = [dict(message) for message in request.messages]
         try:
-            async with asyncio.timeout(asked.timeout):
-                reply = await self._litellm.acompletion(
-                    model=asked.model, messages=messages, timeout=asked.timeout, num_retries=0, **given
-                )
+            with provider.unlogged():
+                async with asyncio.timeout(asked.timeout):
+                    reply = await litellm.acompletion(
+                        model=asked.model, messages=messages, timeout=asked.timeout, num_retries=0, **given
+                    )
             return _completion(reply, asked)
         except TimeoutError:
             raise CallError(Trouble.TIMEOUT, f"no reply within {asked.timeout:g} s") from None
-        except self._litellm.exceptions.openai.OpenAIError as error:
+        except litellm.exceptions.openai.OpenAIError as error:
             refused = refused_option(error, given)
             raise (_OptionRefusedError(refused) if refused else fault(error, asked.model)) from None
         except _SHAPELESS as error:
@@ -152,10 +148,11 @@ class ModelClient:
                 raise CallError(Trouble.SERVER, "the model and its fallbacks fail") from None
             raise
 
-    def _given(self, request: Request) -> dict[str, Any]:
+    def _given(self, request: Request, provider: _Provider) -> dict[str, Any]:
         """Everything beside model and messages."""
-        given: dict[str, Any] = {"temperature": self.options.temperature} | self._shape(request.schema)
-        if self._wants_logprobs():
+        asked = self.options.logprobs
+        given: dict[str, Any] = {"temperature": self.options.temperature} | self._shape(request.schema, provider)
+        if "top_logprobs" in provider.params if asked is None else asked:
             given |= {"logprobs": True, "top_logprobs": _ALTERNATIVES}
         if self.options.fallbacks:
             given["fallbacks"] = list(self.options.fallbacks)
@@ -164,16 +161,13 @@ class ModelClient:
             given.pop(_TOGETHER.get(name, name), None)
         if self.options.api_base:
             given["api_base"] = self.options.api_base
-            if not self._litellm.validate_environment(self.options.model)["keys_in_environment"]:
+            if not provider.has_key:
                 given["api_key"] = _NO_KEY
         return given
 
-    def _wants_logprobs(self) -> bool:
-        return "top_logprobs" in self._known if self.options.logprobs is None else self.options.logprobs
-
-    def _shape(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _shape(self, schema: Mapping[str, Any], provider: _Provider) -> dict[str, Any]:
         """The parameters that hold the model to the reply's schema."""
-        match self._form():
+        match self._form(provider):
             case ReplyForm.SCHEMA:
                 named = {"name": "verdict", "schema": dict(schema), "strict": True}
                 return {"response_format": {"type": "json_schema", "json_schema": named}}
@@ -184,25 +178,56 @@ class ModelClient:
             case _:
                 return {}
 
-    def _form(self) -> ReplyForm:
+    def _form(self, provider: _Provider) -> ReplyForm:
         """The form that is asked for: the wanted one, or else the strictest that the model takes."""
         if self.options.form is not ReplyForm.AUTO:
             return self.options.form
-        if self._takes_schema and "response_format" not in self._refused:
+        if provider.takes_schema and "response_format" not in self._refused:
             return ReplyForm.SCHEMA
-        if self._takes_tools and "tools" not in self._refused:
+        if provider.takes_tools and "tools" not in self._refused:
             return ReplyForm.TOOL
         return ReplyForm.TEXT
 
-    def _missing_keys(self) -> list[str]:
-        """API keys that the provider needs and the environment lacks; without one litellm reports a failing server."""
-        missing: list[str] = self._litellm.validate_environment(self.options.model)["missing_keys"]
-        return missing if all(name.endswith("_API_KEY") for name in missing) else []
-
     async def aclose(self) -> None:
         """Close the connections that litellm keeps."""
-        if self._litellm is not None:
-            await self._litellm.close_litellm_async_clients()
+        if self._provider is not None:
+            await self._provider.litellm.close_litellm_async_clients()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Provider:
+    """What litellm knows of a model's provider.
+
+    Attributes:
+        litellm: The module.
+        params: Optional parameters that the model takes.
+        has_key: Whether the environment holds what the provider asks for.
+        missing: API keys that it lacks; without one litellm reports a failing server.
+        unlogged: Spares a call what litellm prepares for callbacks, a third of its time; ours are off.
+    """
+
+    litellm: Any
+    params: frozenset[str]
+    takes_schema: bool
+    takes_tools: bool
+    has_key: bool
+    missing: tuple[str, ...]
+    unlogged: Callable[[], AbstractContextManager[None]]
+
+
+def _provider_of(model: str) -> _Provider:
+    litellm = load()
+    keys = litellm.validate_environment(model)
+    missing = keys["missing_keys"]
+    return _Provider(
+        litellm=litellm,
+        params=frozenset(litellm.get_supported_openai_params(model) or ()),
+        takes_schema=litellm.supports_response_schema(model) or model.partition("/")[0] in _OWN_SERVERS,
+        takes_tools=litellm.supports_function_calling(model),
+        has_key=keys["keys_in_environment"],
+        missing=tuple(missing) if all(name.endswith("_API_KEY") for name in missing) else (),
+        unlogged=_unlogged(),
+    )
 
 
 class _OptionRefusedError(Exception):
@@ -225,6 +250,17 @@ def load() -> Any:  # noqa: ANN401 - litellm is not typed
         for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         return litellm
+
+
+def _unlogged() -> Callable[[], AbstractContextManager[None]]:
+    """What litellm has for its own inner calls; nothing where a version has it no longer."""
+    try:
+        inner: Callable[[], AbstractContextManager[None]] = importlib.import_module(
+            "litellm._internal_context"
+        ).internal_sub_call
+    except (ImportError, AttributeError):
+        return nullcontext
+    return inner
 
 
 def has_price(model: str) -> bool:

@@ -93,8 +93,8 @@ def _undone(text: str) -> str:
         text = _JOINT.sub("", text)
     if any(mark in text for mark in _COMMENTS):
         text = _COMMENT_MARK.sub("", text)
-    if not text.isascii():
-        text = _WORD.sub(_latin, unicodedata.normalize("NFKC", text))
+    if not text.isascii() and not (text := unicodedata.normalize("NFKC", text)).isascii():
+        text = _WORD.sub(_latin, text)
     return _CAMEL.sub(" ", text).replace("_", " ")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from stef import data
 from stef.finding import Finding, FindingCode, finding
@@ -29,12 +29,14 @@ _FENCE_LIKE = re.compile(
 )
 # More than a model is shown of any text, at both ends.
 _MOST_SCANNED = 48_000
+_MOST_REMEMBERED = 4_000  # characters of a text of which the signs are kept
 _ENOUGH = 1.0  # weight of the signs that make a suspicion
 LEFT_OUT = "[left out]"
 _QUOTES = frozenset("'\"`")
 _NAME = re.compile(r"\b[^\W\d_]+(?:_[^\W\d_]+){2,}|\b[a-z]+(?:[A-Z][a-z]+){2,}")
 _QUOTED = re.compile(r"""'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|`[^`]*`""", re.DOTALL)
 _SENTENCE = re.compile(r"[^\s.!?;。！？；][^\n.!?;。！？；]*")
+_NO_WORD = re.compile(r"\W+")
 _SHORT = 12  # characters in which nothing is said
 _LONGEST_RUN = 6  # sentences or lines that only speak together
 _MOST_RUNS = 200  # sentences among which such a run is looked for
@@ -205,13 +207,20 @@ def _weight(signs: tuple[data.InjectionSign, ...]) -> float:
     return sum(sign.weight for sign in signs)
 
 
-@lru_cache(maxsize=256)
 def _signs(text: str) -> tuple[data.InjectionSign, ...]:
-    """The signs in a text; a record's texts are searched when it is read, and again when a model is to see them."""
+    """The signs in a text."""
+    return _signs_again(text) if len(text) <= _MOST_REMEMBERED else _signs_anew(text)
+
+
+def _signs_anew(text: str) -> tuple[data.InjectionSign, ...]:
     if len(text) > _MOST_SCANNED:
         text = text[: _MOST_SCANNED // 2] + "\n" + text[-_MOST_SCANNED // 2 :]
     shown = {sign.name for reading in readings(text) for sign in _shown(reading)}
     return tuple(sign for sign in data.injection_signs() if sign.name in shown)
+
+
+# A record's texts are searched when it is read, and again when a model is to see them, with others in between.
+_signs_again = lru_cache(maxsize=4096)(_signs_anew)
 
 
 def _shown(reading: str) -> Iterator[data.InjectionSign]:
@@ -221,9 +230,16 @@ def _shown(reading: str) -> Iterator[data.InjectionSign]:
     them.
     """
     folded = "\n".join(line for line in map(fold, reading.splitlines()) if line)
-    has: dict[tuple[str, ...], bool] = {(): True}
+    words = f"{folded} {_NO_WORD.sub(' ', folded)}"
+    for needs, signs in _by_needs():
+        if not needs or any(word in words for word in needs):
+            yield from (sign for sign in signs if sign.pattern.search(reading if sign.cased else folded))
+
+
+@cache
+def _by_needs() -> tuple[tuple[tuple[str, ...], tuple[data.InjectionSign, ...]], ...]:
+    """The signs, those together that need the same words."""
+    found: dict[tuple[str, ...], list[data.InjectionSign]] = {}
     for sign in data.injection_signs():
-        if sign.needs not in has:
-            has[sign.needs] = any(word in folded for word in sign.needs)
-        if has[sign.needs] and sign.pattern.search(reading if sign.cased else folded):
-            yield sign
+        found.setdefault(sign.needs, []).append(sign)
+    return tuple((needs, tuple(signs)) for needs, signs in found.items())
