@@ -32,7 +32,8 @@ _LOOK_ALIKES = str.maketrans(
 _SMALL = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢгдклмнптв", "abcdefghijklmnoprstuvwyzrдklmhntb")
 _DIGITS = str.maketrans("013457@$", "oieastas")
 _DIGIT_INSIDE = re.compile(r"(?<!\w)(?=\w*[a-z]{2})[a-z]*[013457@$]+(?:[a-z]+[013457@$]*)+(?!\w)", re.IGNORECASE)
-_WAVY = re.compile("(?:[a-z][A-Z]){2}")
+_WAVY = re.compile("[A-Z](?<=[a-z][A-Z])[a-z][A-Z]")
+_DIGIT_AND_LETTER = re.compile(r"[013457@$][a-zA-Z]")
 _MIXED = re.compile(r"[a-zA-Z][013457@$]+[a-zA-Z]|(?<!\w)[013457]+[a-zA-Z]{2}")
 _APART = re.compile(r"(?<!\w)\w(?:([ .\-*·])\w(?!\w)(?:\1\w(?!\w)){3,})")
 _BACKWARDS = ("tcerroc", "tcidrev", "erongi", "rotaulave")
@@ -43,7 +44,6 @@ _BASE64 = re.compile(r"(?<![\w+/=-])[\w+/-]{24,}={0,2}")
 _HEX = re.compile(r"(?<![0-9a-fA-F])(?:0x|\\x)?((?:[0-9a-fA-F]{2}[ :]?){12,})(?![0-9a-fA-F])")
 _BYTES = re.compile(r"\b[0-9a-fA-F]{2}[ :][0-9a-fA-F]{2}[ :][0-9a-fA-F]{2}[ :]")
 _LONG_WORD = 24
-_MOST_DECODED = 20
 
 
 def clean(text: str) -> str:
@@ -52,10 +52,9 @@ def clean(text: str) -> str:
     Returns:
         The text with every kind of line break as a line feed; tabs stay, lone surrogates become U+FFFD.
     """
-    text = _BREAKS.sub("\n", text)
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable() and (text.isascii() or not _UNSEEN.search(text)):
         return text
-    return _UNSEEN.sub("", text.translate(_SEEN))
+    return _UNSEEN.sub("", _BREAKS.sub("\n", text).translate(_SEEN))
 
 
 class _Seen(dict[int, str]):
@@ -111,7 +110,7 @@ def _others(whole: str, plain: str) -> Iterator[str]:
         yield _undone(whole.lower())
     if _APART.search(plain):
         yield _APART.sub(lambda run: run[0].replace(run[1], ""), plain)
-    if _MIXED.search(plain):
+    if _DIGIT_AND_LETTER.search(plain) and _MIXED.search(plain):
         yield _DIGIT_INSIDE.sub(lambda word: word[0].translate(_DIGITS), plain)
     lower = whole.lower()
     if any(word in lower for word in _BACKWARDS):
@@ -136,7 +135,7 @@ def _decoded(text: str) -> str:
     hidden = list(_hidden(text))
     # Once more: what was encoded twice.
     hidden += [again for one in hidden for again in _hidden(one)]
-    return clean("\n".join([text, *hidden[:_MOST_DECODED]])) if hidden else text
+    return clean("\n".join([text, *hidden])) if hidden else text
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -147,9 +146,9 @@ def _hidden(text: str) -> Iterator[str]:
     """What long words and rows of bytes stand for; most texts have neither."""
     if max(map(len, text.split()), default=0) < _LONG_WORD and not _BYTES.search(text):
         return
-    for run in _BASE64.findall(text)[:_MOST_DECODED]:
+    for run in _BASE64.findall(text):
         yield from _as_text(_from_base64, run)
-    for run in _HEX.findall(text)[:_MOST_DECODED]:
+    for run in _HEX.findall(text):
         yield from _as_text(bytes.fromhex, run.replace(":", " "))
 
 

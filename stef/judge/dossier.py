@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import TokenType
 from stef.apprules import AppRules
 from stef.catalogue import folded_table, question_digest
 from stef.judge.case import JudgeCase
-from stef.judge.untrusted import fence
+from stef.judge.untrusted import are_still, fence
 from stef.result import Alignment, Expansion, FilterEvidence
 from stef.spec import Aggregation, GroupKey, Join, Limit, OrderKey, QuerySpec
 from stef.values import to_plain
@@ -58,7 +58,9 @@ def variables(case: JudgeCase, nonce: str, hint: SchemaHint = SchemaHint.NONE) -
         "rules": rules(case.rules),
         "schema": "\n".join(schema(case, hint)) or _NOTHING,
     }
-    return {name: fence(name, text, nonce, _LIMITS[name]) for name, text in texts.items()} | {"nonce": nonce}
+    still = are_still(texts)
+    fenced = {name: fence(name, text, nonce, _LIMITS[name], is_still=still) for name, text in texts.items()}
+    return fenced | {"nonce": nonce}
 
 
 def gist(case: JudgeCase, hint: SchemaHint = SchemaHint.NONE) -> tuple[str, ...]:

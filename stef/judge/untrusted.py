@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from stef import data
@@ -16,7 +17,7 @@ from stef.finding import Finding, FindingCode, finding
 from stef.judge.disguise import clean, readings
 from stef.values import fold
 
-__all__ = ["LEFT_OUT", "MARK", "clean", "defuse", "fence", "shorten", "silenced", "suspicions"]
+__all__ = ["LEFT_OUT", "MARK", "are_still", "clean", "defuse", "fence", "shorten", "silenced", "suspicions"]
 
 MARK = "judged"
 
@@ -29,7 +30,6 @@ _FENCE_LIKE = re.compile(
 )
 # More than a model is shown of any text, at both ends.
 _MOST_SCANNED = 48_000
-_MOST_REMEMBERED = 4_000  # characters of a text of which the signs are kept
 _ENOUGH = 1.0  # weight of the signs that make a suspicion
 LEFT_OUT = "[left out]"
 _QUOTES = frozenset("'\"`")
@@ -52,6 +52,9 @@ def defuse(text: str, nonce: str) -> str:
     Breaking puts a space into it: the words stay readable for the judge.
     """
     broken = _FENCE_LIKE.sub(lambda found: found[0] + " ", clean(text))
+    # No pattern is made of a nonce, which is another in each call, unless it is there.
+    if nonce.casefold() not in broken.casefold():
+        return broken
     return re.sub(re.escape(nonce), lambda found: found[0][:4] + " " + found[0][4:], broken, flags=re.IGNORECASE)
 
 
@@ -73,7 +76,7 @@ def shorten(text: str, limit: int) -> tuple[str, int]:
     return f"{text[:head]}\n[… {omitted} characters left out here …]\n{text[tail:]}", omitted
 
 
-def fence(name: str, text: str, nonce: str, limit: int) -> str:
+def fence(name: str, text: str, nonce: str, limit: int, *, is_still: bool = False) -> str:
     """Put a text between two marks, defused; what speaks to the judge is left out.
 
     The opening mark, which the text cannot fake, tells how many parts were left out, and how many characters were cut.
@@ -83,12 +86,33 @@ def fence(name: str, text: str, nonce: str, limit: int) -> str:
         text: Untrusted.
         nonce: Of this call.
         limit: Characters kept.
+        is_still: Known not to speak to the judge, as `are_still` says.
     """
-    silent, parts = silenced(text, apart=name in _TAKEN_APART, swept=_QUOTED if name == "sql" else _SENTENCE)
+    silent, parts = (
+        (text, 0)
+        if is_still
+        else silenced(text, apart=name in _TAKEN_APART, swept=_QUOTED if name == "sql" else _SENTENCE)
+    )
     body, omitted = shorten(defuse(silent, nonce), limit)
     told = f' parts_left_out="{parts}"' if parts else ""
     told += f' omitted="{omitted}"' if omitted else ""
     return f'<{MARK}-{nonce} name="{name}"{told}>\n{body}\n</{MARK}-{nonce}>'
+
+
+def are_still(texts: Mapping[str, str]) -> bool:
+    """Whether none of the texts speaks to the judge, seen in one search of all of them.
+
+    A sign of one text is a sign of all of them together, since every sign and every disguise is looked for in lines.
+
+    Args:
+        texts: What each text is → the text.
+
+    Returns:
+        False also where they are too long for one search.
+    """
+    parts = (_apart(text) if name in _TAKEN_APART else text for name, text in texts.items())
+    whole = "\n".join(parts)
+    return len(whole) <= _MOST_SCANNED and not _speaks(whole)
 
 
 def silenced(
@@ -207,20 +231,13 @@ def _weight(signs: tuple[data.InjectionSign, ...]) -> float:
     return sum(sign.weight for sign in signs)
 
 
+@lru_cache(maxsize=256)
 def _signs(text: str) -> tuple[data.InjectionSign, ...]:
-    """The signs in a text."""
-    return _signs_again(text) if len(text) <= _MOST_REMEMBERED else _signs_anew(text)
-
-
-def _signs_anew(text: str) -> tuple[data.InjectionSign, ...]:
+    """The signs in a text; one that speaks is searched several times until what speaks is found."""
     if len(text) > _MOST_SCANNED:
         text = text[: _MOST_SCANNED // 2] + "\n" + text[-_MOST_SCANNED // 2 :]
     shown = {sign.name for reading in readings(text) for sign in _shown(reading)}
     return tuple(sign for sign in data.injection_signs() if sign.name in shown)
-
-
-# A record's texts are searched when it is read, and again when a model is to see them, with others in between.
-_signs_again = lru_cache(maxsize=4096)(_signs_anew)
 
 
 def _shown(reading: str) -> Iterator[data.InjectionSign]:
@@ -230,16 +247,32 @@ def _shown(reading: str) -> Iterator[data.InjectionSign]:
     them.
     """
     folded = "\n".join(line for line in map(fold, reading.splitlines()) if line)
-    words = f"{folded} {_NO_WORD.sub(' ', folded)}"
-    for needs, signs in _by_needs():
-        if not needs or any(word in words for word in needs):
-            yield from (sign for sign in signs if sign.pattern.search(reading if sign.cased else folded))
+    words = f" {_NO_WORD.sub(' ', folded)}"
+    for group in _groups():
+        held = folded if group.punctuated else words
+        if not group.needs or any(word in held for word in group.needs):
+            yield from (sign for sign in group.signs if sign.pattern.search(reading if sign.cased else folded))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Signs that need the same words.
+
+    Attributes:
+        punctuated: Whether some of the words hold more than letters and spaces.
+    """
+
+    needs: tuple[str, ...]
+    signs: tuple[data.InjectionSign, ...]
+    punctuated: bool
 
 
 @cache
-def _by_needs() -> tuple[tuple[tuple[str, ...], tuple[data.InjectionSign, ...]], ...]:
-    """The signs, those together that need the same words."""
+def _groups() -> tuple[_Group, ...]:
     found: dict[tuple[str, ...], list[data.InjectionSign]] = {}
     for sign in data.injection_signs():
         found.setdefault(sign.needs, []).append(sign)
-    return tuple((needs, tuple(signs)) for needs, signs in found.items())
+    return tuple(
+        _Group(needs=needs, signs=tuple(signs), punctuated=any(re.search(r"[^\w ]", word) for word in needs))
+        for needs, signs in found.items()
+    )
